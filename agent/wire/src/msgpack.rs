@@ -28,6 +28,25 @@ pub fn encode(value: &Value, limits: Limits, out: &mut Vec<u8>) -> Result<(), Er
 /// # Errors
 /// When the bytes are no value, more than one, or exceed the limits.
 pub fn decode(bytes: &[u8], limits: Limits) -> Result<Value, Error> {
+    all(bytes, limits, None)
+}
+
+/// Reads the value of an extension type from its contents; `None` if there is no such type.
+pub type ReadExtension<'a> = &'a dyn Fn(i8, &[u8]) -> Option<Value>;
+
+/// Decodes a value that another program has written, whose extension types differ from those here.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_foreign(
+    bytes: &[u8],
+    limits: Limits,
+    extension: ReadExtension<'_>,
+) -> Result<Value, Error> {
+    all(bytes, limits, Some(extension))
+}
+
+fn all(bytes: &[u8], limits: Limits, foreign: Option<ReadExtension<'_>>) -> Result<Value, Error> {
     if bytes.len() > limits.bytes {
         return Err(Error::TooLong {
             bytes: bytes.len() as u64,
@@ -39,6 +58,7 @@ pub fn decode(bytes: &[u8], limits: Limits) -> Result<Value, Error> {
         limits,
         depth: 0,
         items: 0,
+        foreign,
     };
     let value = reader.value()?;
     match reader.rest.len() {
@@ -232,6 +252,8 @@ struct Reader<'a> {
     limits: Limits,
     depth: usize,
     items: usize,
+    /// The extension types of another program, which replace those here.
+    foreign: Option<ReadExtension<'a>>,
 }
 
 impl<'a> Reader<'a> {
@@ -361,6 +383,9 @@ impl<'a> Reader<'a> {
     fn extension(&mut self, length: usize) -> Result<Value, Error> {
         let kind = self.byte()? as i8;
         let inside = self.take(length)?;
+        if let Some(read) = self.foreign {
+            return read(kind, inside).ok_or(Error::Extension { kind });
+        }
         let after = std::mem::replace(&mut self.rest, inside);
         let value = match kind {
             BIG => big(self.take(length)?),

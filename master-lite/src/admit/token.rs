@@ -1,16 +1,12 @@
 //! Enrolment tokens `NAME.SECRET`. The store holds the hash of the secret. A use is counted in the
 //! same change that accepts the key.
 
-use link::key::secret;
-use machine::hashes;
-use value::python::hex;
 use value::{Map, Value, log};
 use wire::{Id, Secret};
 
-use crate::store::{Command, Store};
+use crate::cluster::tokens::{NewToken, OF_MASTERS, OF_MINIONS, hashed, is_name};
+use crate::store::{self, Command, Store};
 
-/// The prefix of a token's name in the store, whose table also holds the counts of rules.
-const PREFIX: &str = "enroll/";
 /// The maximum number of tokens.
 const TOKENS_MAX: usize = 10_000;
 
@@ -27,7 +23,7 @@ impl UsableToken {
     pub(super) fn used(&self) -> Command {
         let used = number(&self.row, "used").saturating_add(1);
         Command::Token {
-            name: format!("{PREFIX}{}", self.name),
+            name: format!("{OF_MINIONS}{}", self.name),
             data: Some(self.row.clone().with("used", used)),
             expected: Some(self.row.clone()),
         }
@@ -43,10 +39,6 @@ impl UsableToken {
 fn number(row: &Map, name: &str) -> u64 {
     let number = row.get(name).and_then(Value::as_int);
     number.and_then(|n| u64::try_from(n).ok()).unwrap_or(0)
-}
-
-fn hashed(secret: &str) -> Result<String, String> {
-    hashes::of_bytes(secret.as_bytes(), "sha256").map_err(|error| error.to_string())
 }
 
 /// Compares two texts in a time that does not depend on where they differ.
@@ -66,20 +58,27 @@ pub(super) fn find_usable(
 ) -> Result<UsableToken, String> {
     let (name, secret) = shown.reveal().split_once('.').unwrap_or_default();
     let unknown = || "the token is unknown, or was revoked".to_owned();
-    let is_name = name.len() == NAME_BYTES * 2 && name.bytes().all(|b| b.is_ascii_hexdigit());
-    if !is_name {
+    if !is_name(name) {
         return Err(unknown());
     }
-    let row = store.token(&format!("{PREFIX}{name}"));
-    let row = row.map_err(|error| {
-        log::error(format_args!("cannot read a token: {error}"));
-        "the master cannot read its tokens at present".to_owned()
-    })?;
-    let row = row.ok_or_else(unknown)?;
-    let known = row.get("hash").map(Value::to_text).unwrap_or_default();
-    if !is_equal(&known, &hashed(secret)?) {
-        return Err(unknown());
-    }
+    let row = |prefix: &str| {
+        let row = store.token(&format!("{prefix}{name}"));
+        row.map_err(|error| {
+            log::error(format_args!("cannot read a token: {error}"));
+            "the master cannot read its tokens at present".to_owned()
+        })
+    };
+    let hash = hashed(secret)?;
+    let is_shown = |row: &Map| {
+        let known = row.get("hash").map(Value::to_text).unwrap_or_default();
+        is_equal(&known, &hash)
+    };
+    let Some(row) = row(OF_MINIONS)?.filter(is_shown) else {
+        return Err(match row(OF_MASTERS)?.filter(is_shown) {
+            Some(_) => format!("the token {name} is for masters, not for minions"),
+            None => unknown(),
+        });
+    };
     let glob = row.get("id").map(Value::to_text).unwrap_or_default();
     if !value::glob::fnmatch(&glob, id.as_str()) {
         return Err(format!("the token {name} is for ids that match {glob}"));
@@ -94,39 +93,36 @@ pub(super) fn find_usable(
     Ok(UsableToken { name, row })
 }
 
-const NAME_BYTES: usize = 4;
-
 /// Returns a new token, and the change that stores it.
 pub(crate) fn create(
     id: &str,
     uses: u64,
     until_ms: u64,
     bound: Map,
-) -> Result<(String, Command), String> {
-    let random = || secret().map_err(|error| error.to_string());
-    let name = hex(random()?.get(..NAME_BYTES).unwrap_or_default());
-    let secret = hex(&random()?);
+) -> Result<(NewToken, Command), String> {
+    let new = NewToken::random()?;
     let row = Map::new()
-        .with("hash", hashed(&secret)?)
+        .with("hash", new.hash.as_str())
         .with("id", id)
         .with("uses", uses)
         .with("used", 0)
         .with("until_ms", until_ms)
         .with("bound", bound);
     let keep = Command::Token {
-        name: format!("{PREFIX}{name}"),
+        name: format!("{OF_MINIONS}{}", new.name),
         data: Some(row),
         expected: None,
     };
-    Ok((format!("{name}.{secret}"), keep))
+    Ok((new, keep))
 }
 
-/// Returns all tokens by name, without the hashes of their secrets.
+/// Returns all tokens for minions and for masters by name, without the hashes of their secrets.
 pub(crate) fn list(store: &Store) -> Result<Vec<(String, Map)>, String> {
     let mut all = Vec::new();
     for token in store.tokens().map_err(|error| error.to_string())? {
         let (name, mut row) = token.map_err(|error| error.to_string())?;
-        let Some(name) = name.strip_prefix(PREFIX) else {
+        let of_minions = name.strip_prefix(OF_MINIONS);
+        let Some(name) = of_minions.or_else(|| name.strip_prefix(OF_MASTERS)) else {
             continue;
         };
         row.remove("hash");
@@ -138,16 +134,24 @@ pub(crate) fn list(store: &Store) -> Result<Vec<(String, Map)>, String> {
     Ok(all)
 }
 
-/// Returns a token's name and the change that removes it. The token may be given whole or by its
-/// name.
-pub(crate) fn revoked(token: &str) -> (String, Command) {
+/// Returns the change that removes a token, which may be given whole or by its name; `None` if it is
+/// unknown.
+///
+/// # Errors
+/// When the store cannot be read.
+pub(crate) fn revoked(store: &Store, token: &str) -> Result<Option<Command>, store::Error> {
     let name = token.split('.').next().unwrap_or_default();
-    let take = Command::Token {
-        name: format!("{PREFIX}{name}"),
-        data: None,
-        expected: None,
-    };
-    (name.to_owned(), take)
+    for prefix in [OF_MINIONS, OF_MASTERS] {
+        let name = format!("{prefix}{name}");
+        if store.token(&name)?.is_some() {
+            return Ok(Some(Command::Token {
+                name,
+                data: None,
+                expected: None,
+            }));
+        }
+    }
+    Ok(None)
 }
 
 /// Returns the change that counts a key for a rule with a `max`, or `None` if the rule has accepted
@@ -187,5 +191,38 @@ mod tests {
         for other in ["abd", "ab", "abcd", ""] {
             assert!(!is_equal("abc", other), "{other}");
         }
+    }
+
+    #[test]
+    fn a_token_for_masters_admits_no_minion() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path(), store::Limits::default()).unwrap();
+        let shown = |token: &NewToken| {
+            let shown = Secret::new(&format!("{}.{}", token.name, token.secret));
+            find_usable(&store, &shown, &"web1".parse().unwrap(), 0).map(|token| token.name)
+        };
+        let (of_minions, keep) = create("web*", 1, 9, Map::new()).unwrap();
+        store.apply_blocking(keep).unwrap();
+        assert_eq!(shown(&of_minions), Ok(of_minions.name.clone()));
+        let (of_masters, keep) = crate::cluster::tokens::create("*", 1, 9).unwrap();
+        store.apply_blocking(keep).unwrap();
+        let why = shown(&of_masters).unwrap_err();
+        assert!(why.ends_with("is for masters, not for minions"), "{why}");
+        let guessed = NewToken {
+            secret: of_minions.secret.clone(),
+            ..of_masters
+        };
+        let unknown = Err("the token is unknown, or was revoked".to_owned());
+        assert_eq!(shown(&guessed), unknown);
+        // Both kinds are listed and revoked by their names.
+        for token in [&of_minions, &guessed] {
+            let listed = list(&store).unwrap();
+            let (_, row) = listed.iter().find(|(name, _)| *name == token.name).unwrap();
+            assert!(!row.contains("hash"));
+            let revoke = revoked(&store, &token.name).unwrap().unwrap();
+            store.apply_blocking(revoke).unwrap();
+        }
+        assert_eq!(list(&store), Ok(Vec::new()));
+        assert!(revoked(&store, &guessed.name).unwrap().is_none());
     }
 }

@@ -1,18 +1,18 @@
 //! A master that joins a cluster, or founds it with others, and the members that answer it.
 //!
-//! A joining master is a stranger: it has one short request, which it signs with the secret of the
-//! cluster and bytes of the connection that no other knows ([`proof`]). A member signs its answer
-//! in the same way, so that neither believes a third one between them. Without a secret an
-//! administrator accepts the joining master (`cluster.accept`), which knows the members by their
-//! fingerprints.
+//! A joining master is a stranger: it has one short request, which it signs with a key that the
+//! cluster knows, too, and bytes of the connection that no other knows ([`SharedKey`]). The key is the
+//! secret of the cluster, or is made of a token ([`super::tokens`]). A member signs its answer in the
+//! same way, so that neither believes a third one between them. Without such a key an administrator
+//! accepts the joining master (`cluster.accept`), which knows the members by their fingerprints.
 
 use link::PublicKey;
 use link::pool::Exported;
 use ring::hmac;
 use value::{Map, Value};
-use wire::msgpack;
+use wire::{Secret, msgpack};
 
-use super::settings::Settings;
+use super::settings::{Credentials, Settings};
 
 /// The limits of a request and its answer.
 const LIMITS: wire::Limits = wire::Limits {
@@ -38,8 +38,26 @@ pub(super) struct Join {
     pub(super) level: u64,
     /// False if it has keys already, which it would lose.
     pub(super) is_empty: bool,
-    /// The proof that it knows the secret.
-    pub(super) proof: Option<Vec<u8>>,
+    /// Its claim to a place in the cluster.
+    pub(super) claim: Claim,
+}
+
+/// The claim of a joining master.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Claim {
+    /// No claim: an administrator decides.
+    Nothing,
+    /// The proof that it knows the secret of the cluster.
+    Secret(Vec<u8>),
+    /// A token.
+    Token(Shown),
+}
+
+/// The name of a token, and the proof that a master knows its secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Shown {
+    pub(super) name: String,
+    pub(super) proof: Vec<u8>,
 }
 
 /// The answer to a master that wants to join.
@@ -47,8 +65,11 @@ pub(super) struct Join {
 pub(super) enum Answer {
     /// The master that answers is in no cluster either.
     Fresh(Fresh),
-    /// Only this master can let it join.
-    Leader { address: String, finger: String },
+    /// Only this master can let it join. Without a fingerprint it has to prove itself.
+    Leader {
+        address: String,
+        finger: Option<String>,
+    },
     /// It is a member now.
     Joined(Joined),
     /// It has to ask again later.
@@ -88,41 +109,55 @@ pub(super) enum End {
     Member,
 }
 
-fn signed(cluster: &str, end: End, exported: &Exported) -> Vec<u8> {
-    let end: &[u8] = match end {
-        End::Joining => b"joining",
-        End::Member => b"member",
-    };
-    [
-        b"pinch-cluster-join/1\0",
-        end,
-        b"\0",
-        exported,
-        cluster.as_bytes(),
-    ]
-    .concat()
+/// A key that both ends know, with which they prove it to each other.
+#[derive(Clone, Debug)]
+pub(super) struct SharedKey {
+    /// The beginning of the signed bytes, which no other kind of key has.
+    label: &'static [u8],
+    key: hmac::Key,
 }
 
-/// Returns the proof that one end of a connection knows the secret of a cluster.
-pub(super) fn proof(settings: &Settings, end: End, exported: &Exported) -> Option<Vec<u8>> {
-    let secret = settings.secret.as_ref()?;
-    let key = hmac::Key::new(hmac::HMAC_SHA256, secret.reveal().as_bytes());
-    let tag = hmac::sign(&key, &signed(&settings.cluster, end, exported));
-    Some(tag.as_ref().to_vec())
-}
+impl SharedKey {
+    /// Returns the key that is the secret of a cluster.
+    pub(super) fn of_secret(secret: &Secret) -> Self {
+        Self::new(b"pinch-cluster-join/1\0", secret.reveal())
+    }
 
-/// Returns whether a proof is that of the other end.
-pub(super) fn is_proved(
-    settings: &Settings,
-    end: End,
-    exported: &Exported,
-    proof: Option<&[u8]>,
-) -> bool {
-    let (Some(secret), Some(proof)) = (&settings.secret, proof) else {
-        return false;
-    };
-    let key = hmac::Key::new(hmac::HMAC_SHA256, secret.reveal().as_bytes());
-    hmac::verify(&key, &signed(&settings.cluster, end, exported), proof).is_ok()
+    /// Returns the key that is the hash of a token's secret.
+    pub(super) fn of_token(hash: &str) -> Self {
+        Self::new(b"pinch-cluster-token/1\0", hash)
+    }
+
+    fn new(label: &'static [u8], key: &str) -> Self {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes());
+        Self { label, key }
+    }
+
+    fn signed(&self, cluster: &str, end: End, exported: &Exported) -> Vec<u8> {
+        let end: &[u8] = match end {
+            End::Joining => b"joining",
+            End::Member => b"member",
+        };
+        [self.label, end, b"\0", exported, cluster.as_bytes()].concat()
+    }
+
+    /// Returns the proof that one end of a connection knows the key.
+    pub(super) fn proof(&self, cluster: &str, end: End, exported: &Exported) -> Vec<u8> {
+        let tag = hmac::sign(&self.key, &self.signed(cluster, end, exported));
+        tag.as_ref().to_vec()
+    }
+
+    /// Returns whether a proof is that of the other end.
+    pub(super) fn is_proved(
+        &self,
+        cluster: &str,
+        end: End,
+        exported: &Exported,
+        proof: Option<&[u8]>,
+    ) -> bool {
+        let signed = self.signed(cluster, end, exported);
+        proof.is_some_and(|proof| hmac::verify(&self.key, &signed, proof).is_ok())
+    }
 }
 
 fn bytes(value: Map) -> Vec<u8> {
@@ -163,7 +198,13 @@ fn read(bytes: &[u8]) -> Option<Map> {
 
 impl Join {
     /// Returns the request of this master over a connection.
-    pub(super) fn of(settings: &Settings, is_empty: bool, exported: &Exported) -> Self {
+    pub(super) fn of(
+        settings: &Settings,
+        credentials: &Credentials,
+        is_empty: bool,
+        exported: &Exported,
+    ) -> Self {
+        let proof = |key: &SharedKey| key.proof(&settings.cluster, End::Joining, exported);
         Self {
             cluster: settings.cluster.clone(),
             name: settings.name.clone(),
@@ -171,7 +212,14 @@ impl Join {
             minions: settings.minions.to_string(),
             level: cluster::core::LEVEL,
             is_empty,
-            proof: proof(settings, End::Joining, exported),
+            claim: match credentials {
+                Credentials::Fingers => Claim::Nothing,
+                Credentials::Secret(key) => Claim::Secret(proof(key)),
+                Credentials::Token { name, key } => Claim::Token(Shown {
+                    name: name.clone(),
+                    proof: proof(key),
+                }),
+            },
         }
     }
 
@@ -183,8 +231,17 @@ impl Join {
             .with("minions", self.minions.as_str())
             .with("level", self.level)
             .with("is_empty", self.is_empty);
-        if let Some(proof) = &self.proof {
-            map.insert("proof", Value::Bytes(proof.as_slice().into()));
+        let proof = |proof: &[u8]| Value::Bytes(proof.into());
+        match &self.claim {
+            Claim::Nothing => {}
+            Claim::Secret(secret) => {
+                map.insert("proof", proof(secret));
+            }
+            // Another field than that of the secret: an earlier release lets such a master wait.
+            Claim::Token(token) => {
+                map.insert("token", token.name.as_str());
+                map.insert("token_proof", proof(&token.proof));
+            }
         }
         bytes(map)
     }
@@ -198,8 +255,22 @@ impl Join {
             minions: text(&map, "minions")?,
             level: number(&map, "level")?,
             is_empty: map.get("is_empty")?.is_true(),
-            proof: binary(&map, "proof"),
+            claim: Claim::decode(&map)?,
         })
+    }
+}
+
+impl Claim {
+    fn decode(map: &Map) -> Option<Self> {
+        match (map.contains("proof"), map.contains("token")) {
+            (false, false) => Some(Self::Nothing),
+            (true, false) => Some(Self::Secret(binary(map, "proof")?)),
+            (false, true) => Some(Self::Token(Shown {
+                name: text(map, "token")?,
+                proof: binary(map, "token_proof")?,
+            })),
+            (true, true) => None,
+        }
     }
 }
 
@@ -216,7 +287,7 @@ impl Answer {
             Self::Leader { address, finger } => Map::new()
                 .with("kind", "leader")
                 .with("address", address.as_str())
-                .with("finger", finger.as_str()),
+                .with("finger", finger.as_deref().unwrap_or_default()),
             Self::Joined(joined) => {
                 let keys = joined.keys.iter();
                 let keys = keys.map(|key| Value::Bytes(key.bytes().as_slice().into()));
@@ -251,7 +322,7 @@ impl Answer {
             }
             "leader" => Self::Leader {
                 address: text(&map, "address")?,
-                finger: text(&map, "finger")?,
+                finger: Some(text(&map, "finger")?),
             },
             "joined" => {
                 let keys = map.get("keys")?.as_list()?.iter();
@@ -368,9 +439,19 @@ mod tests {
             minions: "10.0.0.1:4506".to_owned(),
             level: 1,
             is_empty: true,
-            proof: Some(vec![1; 32]),
+            claim: Claim::Secret(vec![1; 32]),
         };
-        assert_eq!(Join::decode(&join.encode()), Some(join.clone()));
+        let token = Claim::Token(Shown {
+            name: "00c0ffee".to_owned(),
+            proof: vec![1; 32],
+        });
+        for claim in [Claim::Nothing, join.claim.clone(), token] {
+            let join = Join {
+                claim,
+                ..join.clone()
+            };
+            assert_eq!(Join::decode(&join.encode()), Some(join));
+        }
         let joined = Answer::Joined(Joined {
             number: 4,
             founded_us: 3,
@@ -403,26 +484,42 @@ mod tests {
 
     #[test]
     fn a_proof_is_of_one_end_of_one_connection_of_one_cluster() {
-        let settings = |cluster: &str, secret: &str| {
-            let map = Map::new()
-                .with("cluster_id", cluster)
-                .with("interface", "10.0.0.1")
-                .with("cluster_secret", secret);
-            let settings = Settings::read(&state::opts::Opts::new(map));
-            settings.unwrap().unwrap()
+        let secret = |text: &str| SharedKey::of_secret(&Secret::new(text));
+        let (key, exported) = (secret("0123456789abcdef"), [1; 32]);
+        let proof = key.proof("prod", End::Joining, &exported);
+        let is_proved = |key: &SharedKey, cluster, end, exported| {
+            key.is_proved(cluster, end, exported, Some(&proof))
         };
-        let own = settings("prod", "0123456789abcdef");
-        let exported = [1; 32];
-        let proof = proof(&own, End::Joining, &exported).unwrap();
-        let is_proved = |settings, end, exported| is_proved(settings, end, exported, Some(&proof));
-        assert!(is_proved(&own, End::Joining, &exported));
+        assert!(is_proved(&key, "prod", End::Joining, &exported));
         // Attacks: the proof sent back, sent over another connection, and to another cluster.
-        assert!(!is_proved(&own, End::Member, &exported));
-        assert!(!is_proved(&own, End::Joining, &[2; 32]));
-        let other = settings("test", "0123456789abcdef");
-        assert!(!is_proved(&other, End::Joining, &exported));
-        let other = settings("prod", "0123456789abcdeF");
-        assert!(!is_proved(&other, End::Joining, &exported));
-        assert!(!super::is_proved(&own, End::Joining, &exported, None));
+        assert!(!is_proved(&key, "prod", End::Member, &exported));
+        assert!(!is_proved(&key, "prod", End::Joining, &[2; 32]));
+        assert!(!is_proved(&key, "test", End::Joining, &exported));
+        let other = secret("0123456789abcdeF");
+        assert!(!is_proved(&other, "prod", End::Joining, &exported));
+        // Attack: a secret in the place of a token, or the other way round.
+        let token = SharedKey::of_token("0123456789abcdef");
+        assert!(!is_proved(&token, "prod", End::Joining, &exported));
+        assert!(!key.is_proved("prod", End::Joining, &exported, None));
+    }
+
+    #[test]
+    fn a_request_has_one_claim() {
+        let both = Map::new()
+            .with("cluster", "prod")
+            .with("name", "a")
+            .with("address", "a")
+            .with("minions", "a")
+            .with("level", 1)
+            .with("is_empty", true)
+            .with("token", "00c0ffee")
+            .with("token_proof", Value::Bytes([1; 32].as_slice().into()));
+        assert!(Join::decode(&bytes(both.clone())).is_some());
+        let cut = both.clone().with("token_proof", "text");
+        assert_eq!(Join::decode(&bytes(cut)), None);
+        let long = both.clone().with("token", "x".repeat(NAME_MAX + 1));
+        assert_eq!(Join::decode(&bytes(long)), None);
+        let proof = Value::Bytes([1; 32].as_slice().into());
+        assert_eq!(Join::decode(&bytes(both.with("proof", proof))), None);
     }
 }

@@ -8,15 +8,16 @@ use std::time::Duration;
 use cluster::core::Member;
 use cluster::raft::Status;
 use link::PublicKey;
-use link::pool::Request;
+use link::pool::{Exported, Request};
 use link::wait::pause;
 use value::{Map, Value, log};
 
-use super::join::{self, Answer, End, Join, Joined};
+use super::join::{Answer, Claim, End, Join, Joined};
 use super::requests::{Ask, Change, What};
 use super::settings::MASTERS_MAX;
-use super::{Cluster, LOOK, lock};
+use super::{Cluster, LOOK, lock, tokens};
 use crate::events::Events;
+use crate::store::{Applied, now_ms};
 
 /// The number of entries by which a master without a vote may be behind to get one.
 const BEHIND_MAX: u64 = 1000;
@@ -26,6 +27,16 @@ const DEAD_AFTER: Duration = Duration::from_secs(5);
 const PENDING_MAX: usize = 16;
 /// The maximum time for a change of the members on the leader.
 const CHANGE_MAX: Duration = Duration::from_secs(30);
+
+/// The grounds on which a master may join.
+enum Grounds {
+    /// None yet: an administrator decides.
+    None,
+    /// It knows the secret of the cluster.
+    Secret,
+    /// It knows a token.
+    Token(tokens::Proved),
+}
 
 /// The event about a master that waits for an administrator.
 const PENDING: &str = "salt/cluster/join/pending";
@@ -144,7 +155,12 @@ impl Cluster {
             };
             let _changing = self.0.changing.lock().await;
             let (promoted, removed) = (self.names(&step.promoted), self.names(&step.removed));
-            match self.0.group.replace(step.promoted, step.removed).await {
+            let replaced = async {
+                self.release_tokens(&step.removed).await?;
+                let replaced = self.0.group.replace(step.promoted, step.removed).await;
+                replaced.map_err(|error| error.to_string())
+            };
+            match replaced.await {
                 Ok(()) => log::info(format_args!(
                     "The members of the cluster have changed: with a vote now: [{promoted}]; removed: [{removed}]"
                 )),
@@ -167,18 +183,26 @@ impl Cluster {
     /// Answers a master that wants to join.
     pub(super) async fn answer_join(&self, request: Request) {
         let bytes = request.bytes.get(1..).unwrap_or_default();
-        let exported = request.exported;
-        let settings = &self.0.settings;
-        let answer = match Join::decode(bytes) {
-            None => Answer::Refused("the request has an unknown form".to_owned()),
-            Some(join) if join.cluster != settings.cluster => Answer::Refused(format!(
-                "{} is a master of the cluster {}, not {}",
-                settings.name, settings.cluster, join.cluster
-            )),
+        let (exported, settings) = (request.exported, &self.0.settings);
+        let (answer, key) = match Join::decode(bytes) {
+            None => {
+                let why = "the request has an unknown form".to_owned();
+                (Answer::Refused(why), settings.key())
+            }
+            Some(join) if join.cluster != settings.cluster => {
+                let why = format!(
+                    "{} is a master of the cluster {}, not {}",
+                    settings.name, settings.cluster, join.cluster
+                );
+                (Answer::Refused(why), settings.key())
+            }
             Some(join) => {
-                let proof = join.proof.as_deref();
-                let is_proved = join::is_proved(settings, End::Joining, &exported, proof);
-                self.joined(&join, &request.key, is_proved).await
+                let grounds = self.grounds(&join, &exported).await;
+                let key = match &grounds {
+                    Ok(Grounds::Token(token)) => Some(token.key()),
+                    _ => settings.key(),
+                };
+                (self.joined(&join, &request.key, grounds).await, key)
             }
         };
         if let Answer::Refused(why) = &answer {
@@ -187,19 +211,48 @@ impl Cluster {
                 request.key.finger()
             ));
         }
-        let proof = join::proof(settings, End::Member, &exported);
+        let proof = key.map(|key| key.proof(&settings.cluster, End::Member, &exported));
         request.answer(&answer.encode(proof)).await;
     }
 
+    /// Returns the grounds on which a master wants to join, or why its proof is not accepted.
+    async fn grounds(&self, join: &Join, exported: &Exported) -> Result<Grounds, String> {
+        match &join.claim {
+            Claim::Nothing => Ok(Grounds::None),
+            Claim::Secret(proof) => {
+                let key = self.0.settings.key();
+                let is_proved = key.is_some_and(|key| {
+                    key.is_proved(&join.cluster, End::Joining, exported, Some(proof))
+                });
+                match is_proved {
+                    true => Ok(Grounds::Secret),
+                    false => Err("its `cluster_secret` is not that of the cluster".to_owned()),
+                }
+            }
+            Claim::Token(shown) => {
+                let (store, shown) = (self.0.store.clone(), shown.clone());
+                let (cluster, exported) = (join.cluster.clone(), *exported);
+                let proved =
+                    smol::unblock(move || tokens::proved(&store, &cluster, &shown, &exported));
+                proved.await.map(Grounds::Token)
+            }
+        }
+    }
+
     /// Lets a master join, if this one leads.
-    async fn joined(&self, join: &Join, key: &PublicKey, is_proved: bool) -> Answer {
+    async fn joined(
+        &self,
+        join: &Join,
+        key: &PublicKey,
+        grounds: Result<Grounds, String>,
+    ) -> Answer {
         let status = self.status();
         if !status.leads() {
             let leader = status.leading().and_then(|(_, leader)| {
                 let key = leader.key.as_slice().try_into().ok()?;
                 Some(Answer::Leader {
                     address: leader.address.clone(),
-                    finger: PublicKey::from_bytes(key).finger(),
+                    finger: Some(PublicKey::from_bytes(key).finger()),
                 })
             });
             let none = || Answer::Wait("the cluster has no leader at present".to_owned());
@@ -211,31 +264,31 @@ impl Cluster {
                     .to_owned(),
             );
         }
-        if join.proof.is_some() && !is_proved {
-            return Answer::Refused("its `cluster_secret` is not that of the cluster".to_owned());
-        }
-        if !is_proved {
-            match self.0.pending.is_accepted(join, key) {
-                Err(why) => return Answer::Refused(why),
-                Ok((true, _)) => {}
-                Ok((false, is_new)) => {
-                    if is_new {
-                        self.tell_pending(join, key).await;
-                    }
-                    return Answer::Wait(format!(
-                        "it waits for acceptance: check its fingerprint ({}) and run `salt-run cluster.accept {}` on a member",
-                        key.finger(),
-                        join.name
-                    ));
-                }
-            }
+        let grounds = match grounds {
+            Ok(grounds) => grounds,
+            Err(why) => return Answer::Refused(why),
+        };
+        if matches!(grounds, Grounds::None)
+            && let Some(answer) = self.waits(join, key).await
+        {
+            return answer;
         }
         let _changing = self.0.changing.lock().await;
+        if let Err(why) = self.has_room(join, key) {
+            return Answer::Wait(why);
+        }
+        let by = match &grounds {
+            Grounds::Token(token) => match self.use_token(token, join, key).await {
+                Ok(()) => format!(" with the token {}", token.name),
+                Err(answer) => return answer,
+            },
+            _ => String::new(),
+        };
         match self.added(join, key).await {
             Ok(joined) => {
                 self.0.pending.forget(&join.name);
                 log::info(format_args!(
-                    "The master {} has joined as number {}",
+                    "The master {} has joined as number {}{by}",
                     join.name, joined.number
                 ));
                 Answer::Joined(joined)
@@ -244,7 +297,47 @@ impl Cluster {
         }
     }
 
-    async fn added(&self, join: &Join, key: &PublicKey) -> Result<Joined, String> {
+    /// Returns the answer to a master without a proof, unless an administrator has accepted it.
+    async fn waits(&self, join: &Join, key: &PublicKey) -> Option<Answer> {
+        match self.0.pending.is_accepted(join, key) {
+            Err(why) => Some(Answer::Refused(why)),
+            Ok((true, _)) => None,
+            Ok((false, is_new)) => {
+                if is_new {
+                    self.tell_pending(join, key).await;
+                }
+                Some(Answer::Wait(format!(
+                    "it waits for acceptance: check its fingerprint ({}) and run `salt-run cluster.accept {}` on a member",
+                    key.finger(),
+                    join.name
+                )))
+            }
+        }
+    }
+
+    /// Counts a use of a token, unless one is counted for this key already.
+    async fn use_token(
+        &self,
+        token: &tokens::Proved,
+        join: &Join,
+        key: &PublicKey,
+    ) -> Result<(), Answer> {
+        let is_member = super::keys_of(&self.status().members).contains(key.bytes());
+        let used = token.used(&join.name, (key, is_member), now_ms());
+        let Some(used) = used.map_err(Answer::Refused)? else {
+            return Ok(());
+        };
+        // The request is repeated: the token may have been used at another master.
+        let again = |why: String| Answer::Wait(why);
+        let applied = self.0.store.apply(used).await;
+        match applied.map_err(|error| again(error.to_string()))? {
+            Applied::Refused(why) => Err(again(why.to_string())),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns why there is no place for a master at present.
+    fn has_room(&self, join: &Join, key: &PublicKey) -> Result<(), String> {
         let status = self.status();
         let same = status
             .members
@@ -265,6 +358,10 @@ impl Cluster {
                 "the cluster has {MASTERS_MAX} masters, the maximum"
             ));
         }
+        Ok(())
+    }
+
+    async fn added(&self, join: &Join, key: &PublicKey) -> Result<Joined, String> {
         let member = Member {
             name: join.name.clone(),
             address: join.address.clone(),
@@ -401,8 +498,28 @@ impl Cluster {
             self.is_not_sole_owner(&removed.map(|of| of.name.as_str()).collect())?;
         }
         let _changing = self.0.changing.lock().await;
+        self.release_tokens(&numbers).await?;
         let removed = self.0.group.replace(BTreeSet::new(), numbers).await;
         removed.map_err(|error| error.to_string())
+    }
+
+    /// Takes from members that are to be removed the uses of tokens by which they have joined, so that
+    /// they cannot join again with them. The uses stay counted.
+    async fn release_tokens(&self, numbers: &BTreeSet<u64>) -> Result<(), String> {
+        let members = self.status().members;
+        let (gone, left): (BTreeMap<_, _>, BTreeMap<_, _>) = members
+            .into_iter()
+            .partition(|(number, _)| numbers.contains(number));
+        let left = super::keys_of(&left);
+        let mut keys = super::keys_of(&gone);
+        keys.retain(|key| !left.contains(key));
+        let keys: Vec<PublicKey> = keys.into_iter().map(PublicKey::from_bytes).collect();
+        let store = self.0.store.clone();
+        let changes = smol::unblock(move || tokens::released(&store, &keys)).await?;
+        match changes.is_empty() {
+            true => Ok(()),
+            false => self.0.store.apply_all(changes).await,
+        }
     }
 }
 

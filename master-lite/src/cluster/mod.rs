@@ -25,6 +25,7 @@ mod rings;
 mod runs;
 mod settings;
 mod start;
+pub(crate) mod tokens;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

@@ -1,5 +1,6 @@
 //! The start of a master of a cluster: it continues in its cluster, joins one or founds one.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,6 +20,7 @@ use value::log;
 use super::join::{self, Answer, End, Founding, Fresh, Join, Joined};
 use super::node::{Folder, Node};
 use super::requests::JOIN;
+use super::settings::Credentials;
 use super::{Cluster, Contact, Error, GROUP, Keys, LOOK, Settings, Shared};
 use crate::jobs::minions::Minions;
 use crate::store::replica::{Journal, Replica};
@@ -71,7 +73,13 @@ impl Cluster {
             problem: format!("cannot listen on {} (UDP): {source}", settings.address),
         })?;
         let pool = Arc::new(pool);
-        let place = place(&settings, &folder, (store, store_folder), (&pool, &keys)).await?;
+        let place = place(
+            (&settings, opts),
+            &folder,
+            (store, store_folder),
+            (&pool, &keys),
+        )
+        .await?;
         if let Some(joined) = &place.joined {
             keys.set(joined.keys.iter().map(|key| *key.bytes()).collect());
         }
@@ -168,7 +176,7 @@ fn own(settings: &Settings, pair: &KeyPair) -> Member {
 
 /// Returns the place of this master: that of its last start with a higher boot, or a new one.
 async fn place(
-    settings: &Settings,
+    (settings, opts): (&Settings, &Opts),
     folder: &Folder,
     (store, store_folder): (&Store, &Path),
     (pool, known): (&Pool, &Keys),
@@ -200,7 +208,7 @@ async fn place(
                 log: folder.path().to_owned(),
             });
         }
-        None => entered(settings, store, pool).await?,
+        None => entered(settings, Credentials::read(opts, settings)?, store, pool).await?,
     };
     folder.write(&place.node)?;
     Ok(place)
@@ -280,7 +288,12 @@ pub(crate) async fn leave(opts: &Opts, store: &Store, store_folder: &Path) -> Re
 }
 
 /// Joins or founds a cluster.
-async fn entered(settings: &Settings, store: &Store, pool: &Pool) -> Result<Place, Error> {
+async fn entered(
+    settings: &Settings,
+    credentials: Credentials,
+    store: &Store,
+    pool: &Pool,
+) -> Result<Place, Error> {
     let mut all = settings.peers.clone();
     all.push(settings.address.to_string());
     all.sort();
@@ -289,10 +302,15 @@ async fn entered(settings: &Settings, store: &Store, pool: &Pool) -> Result<Plac
         address: settings.address.to_string(),
         all,
     };
+    let asker = Asker {
+        settings,
+        credentials: &credentials,
+        pool,
+    };
     let asking = async {
         let mut said: Option<(String, Instant)> = None;
         loop {
-            match ask_all(settings, pool, &own).await {
+            match asker.ask_all(&own).await {
                 Next::Found => return Ok(None),
                 Next::Joined(joined) => return Ok(Some(joined)),
                 Next::Refused(why) => {
@@ -349,65 +367,131 @@ async fn answer_fresh(settings: &Settings, own: &Fresh, request: Request) {
         )),
         None => Answer::Refused("the request has an unknown form".to_owned()),
     };
-    let proof = join::proof(settings, End::Member, &exported);
+    let key = settings.key();
+    let proof = key.map(|key| key.proof(&settings.cluster, End::Member, &exported));
     request.answer(&answer.encode(proof)).await;
 }
 
-/// Asks all other masters once, and decides.
-async fn ask_all(settings: &Settings, pool: &Pool, own: &Fresh) -> Next {
-    let (mut fresh, mut waits) = (Vec::new(), Vec::new());
-    for peer in &settings.peers {
-        match ask((settings, own.is_empty), pool, peer, &settings.fingers).await {
-            Ok(Answer::Fresh(other)) => fresh.push(other),
-            Ok(Answer::Joined(joined)) => return Next::Joined(joined),
-            Ok(Answer::Refused(why)) => return Next::Refused(format!("{peer} answers: {why}")),
-            Ok(Answer::Wait(why)) => return Next::Wait(format!("{peer} answers: {why}")),
-            Ok(Answer::Leader { address, finger }) => {
-                let asked = ask((settings, own.is_empty), pool, &address, &[finger]).await;
-                return match asked {
-                    Ok(Answer::Joined(joined)) => Next::Joined(joined),
-                    Ok(Answer::Refused(why)) => Next::Refused(format!("{address} answers: {why}")),
-                    Ok(Answer::Wait(why)) => Next::Wait(format!("{address} answers: {why}")),
-                    Ok(_) => Next::Wait(format!("{address} leads no more")),
-                    Err(why) => Next::Wait(why),
-                };
+/// A master that asks others to let it join.
+struct Asker<'a> {
+    settings: &'a Settings,
+    credentials: &'a Credentials,
+    pool: &'a Pool,
+}
+
+impl Asker<'_> {
+    /// Asks all other masters once, and decides.
+    async fn ask_all(&self, own: &Fresh) -> Next {
+        let (mut fresh, mut waits) = (Vec::new(), Vec::new());
+        for peer in &self.settings.peers {
+            match self.ask(peer, &self.settings.fingers, own.is_empty).await {
+                Ok(Answer::Fresh(other)) => fresh.push(other),
+                Ok(Answer::Joined(joined)) => return Next::Joined(joined),
+                Ok(Answer::Refused(why)) => {
+                    return Next::Refused(format!("{peer} answers: {why}"));
+                }
+                Ok(Answer::Wait(why)) => return Next::Wait(format!("{peer} answers: {why}")),
+                Ok(Answer::Leader { address, finger }) => {
+                    let finger: Vec<String> = finger.into_iter().collect();
+                    match self.ask(&address, &finger, own.is_empty).await {
+                        Ok(Answer::Joined(joined)) => return Next::Joined(joined),
+                        Ok(Answer::Refused(why)) => {
+                            return Next::Refused(format!("{address} answers: {why}"));
+                        }
+                        Ok(Answer::Wait(why)) => waits.push(format!("{address} answers: {why}")),
+                        Ok(_) => waits.push(format!("{address} leads no more")),
+                        Err(why) => waits.push(why),
+                    }
+                }
+                Err(why) => waits.push(why),
             }
-            Err(why) => waits.push(why),
+        }
+        if !waits.is_empty() {
+            waits.dedup();
+            return Next::Wait(waits.join("; "));
+        }
+        if matches!(self.credentials, Credentials::Token { .. }) {
+            return Next::Wait(
+                "the masters in `cluster_peers` are in no cluster, and a master with a token founds none"
+                    .to_owned(),
+            );
+        }
+        match join::founding(own, &fresh) {
+            Founding::Found => Next::Found,
+            Founding::Wait(why) => Next::Wait(why),
+            Founding::Refused(why) => Next::Refused(why),
         }
     }
-    if !waits.is_empty() {
-        return Next::Wait(waits.join("; "));
-    }
-    match join::founding(own, &fresh) {
-        Founding::Found => Next::Found,
-        Founding::Wait(why) => Next::Wait(why),
-        Founding::Refused(why) => Next::Refused(why),
+
+    /// Asks a master to let this one join. The answer is believed if the master proves that it knows
+    /// the secret or the token, or has one of the fingerprints.
+    async fn ask(&self, peer: &str, fingers: &[String], is_empty: bool) -> Result<Answer, String> {
+        let (settings, key) = (self.settings, self.credentials.key());
+        let address = address(peer).await?;
+        let request = |exported: &Exported| {
+            let join = Join::of(settings, self.credentials, is_empty, exported).encode();
+            [&[JOIN], join.as_slice()].concat()
+        };
+        let asked = self.pool.ask_unknown(address, fingers, request).await;
+        let (Answered { bytes, .. }, exported) = asked.map_err(|error| error.to_string())?;
+        let answer = Answer::decode(&bytes);
+        let (answer, proof) =
+            answer.ok_or_else(|| format!("{peer}: the answer has an unknown form"))?;
+        let is_proved = key.is_some_and(|(key, _)| {
+            key.is_proved(&settings.cluster, End::Member, &exported, proof.as_deref())
+        });
+        if is_proved || !fingers.is_empty() {
+            return Ok(answer);
+        }
+        let state = match answer {
+            Answer::Fresh(_) => " (it is in no cluster yet)",
+            _ => "",
+        };
+        unproved(answer).map_err(|()| {
+            let option = key.map_or("cluster_secret", |(_, option)| option);
+            format!("{peer} does not prove that it knows the `{option}` of this master{state}")
+        })
     }
 }
 
-/// Asks a master to let this one join. The answer is believed if the master proves that it knows the
-/// secret, or has one of the fingerprints.
-async fn ask(
-    (settings, is_empty): (&Settings, bool),
-    pool: &Pool,
-    peer: &str,
-    fingers: &[String],
-) -> Result<Answer, String> {
-    let address = address(peer).await?;
-    let request = |exported: &Exported| {
-        let join = Join::of(settings, is_empty, exported).encode();
-        [&[JOIN], join.as_slice()].concat()
-    };
-    let asked = pool.ask_unknown(address, fingers, request).await;
-    let (Answered { bytes, .. }, exported) = asked.map_err(|error| error.to_string())?;
-    let answer = Answer::decode(&bytes);
-    let (answer, proof) =
-        answer.ok_or_else(|| format!("{peer}: the answer has an unknown form"))?;
-    let is_proved = join::is_proved(settings, End::Member, &exported, proof.as_deref());
-    match is_proved || !fingers.is_empty() || matches!(answer, Answer::Refused(_)) {
-        true => Ok(answer),
-        false => Err(format!(
-            "{peer} does not prove that it knows the `cluster_secret` of this master"
-        )),
+/// Returns the part of an answer that can be used although the master has proved nothing. A refusal
+/// ends the attempt. The leader that it names receives the request, too, and has to prove all itself.
+fn unproved(answer: Answer) -> Result<Answer, ()> {
+    match answer {
+        Answer::Refused(why) => Ok(Answer::Refused(why)),
+        Answer::Leader { address, .. } if address.parse::<SocketAddr>().is_ok() => {
+            Ok(Answer::Leader {
+                address,
+                finger: None,
+            })
+        }
+        _ => Err(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_master_that_proves_nothing_can_only_refuse_or_name_another_one() {
+        let leader = |address: &str, finger: Option<&str>| Answer::Leader {
+            address: address.to_owned(),
+            finger: finger.map(str::to_owned),
+        };
+        let named = unproved(leader("10.0.0.1:4520", Some("aa:bb")));
+        assert_eq!(named, Ok(leader("10.0.0.1:4520", None)));
+        assert_eq!(unproved(leader("example.com:4520", Some("aa:bb"))), Err(()));
+        let refused = Answer::Refused("no".to_owned());
+        assert_eq!(unproved(refused.clone()), Ok(refused));
+        let joined = Answer::Joined(Joined {
+            number: 1,
+            founded_us: 1,
+            index: 1,
+            keys: Vec::new(),
+        });
+        for believed_no in [joined, Answer::Wait("later".to_owned())] {
+            assert_eq!(unproved(believed_no), Err(()));
+        }
     }
 }

@@ -19,6 +19,7 @@ mod error;
 mod jobs;
 mod manage;
 mod r#match;
+mod migrate_jobs;
 mod mine;
 mod minion;
 mod period;

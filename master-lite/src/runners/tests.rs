@@ -15,9 +15,9 @@ const PING: &str = "20261120100843468059";
 const STATES: &str = "20261120101055879502";
 
 /// A master in a temporary folder, with two minions that are not connected, and two jobs.
-struct World {
-    master: Master,
-    _folder: tempfile::TempDir,
+pub(super) struct World {
+    pub(super) master: Master,
+    pub(super) folder: tempfile::TempDir,
 }
 
 fn map(text: &str) -> Map {
@@ -25,7 +25,7 @@ fn map(text: &str) -> Map {
 }
 
 impl World {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = Map::new()
             .with("root_dir", folder.path().to_string_lossy().into_owned())
@@ -41,7 +41,7 @@ impl World {
         let own = Pki::open(&opts.path("pki_dir")).unwrap();
         let world = Self {
             master: Master::alone(opts, own, std::time::Duration::ZERO).unwrap(),
-            _folder: folder,
+            folder,
         };
         world.minion("m1", r#"{"os": "Debian"}"#);
         world.minion("m2", "{}");
@@ -113,7 +113,7 @@ impl World {
     }
 
     /// Returns the result of a runner as JSON.
-    fn run(&self, fun: &str, args: &str) -> String {
+    pub(super) fn run(&self, fun: &str, args: &str) -> String {
         let arg = json::read(args).unwrap();
         let asked = Runner {
             fun: fun.to_owned(),

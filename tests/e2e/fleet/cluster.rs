@@ -54,7 +54,7 @@ impl Masters {
     }
 
     /// Adds a master that knows the first `known` ones. It is not started.
-    fn prepare(&mut self, number: usize, known: usize, config: &str) {
+    pub(super) fn prepare(&mut self, number: usize, known: usize, config: &str) {
         let peers: Vec<String> = (1..=known).map(|number| self.name(number)).collect();
         let turn = match self.all.is_empty() {
             true => Turn::Shared(
@@ -162,7 +162,7 @@ pub(super) fn members(fleet: &Fleet) -> serde_json::Value {
     serde_json::from_str(&answer.out).unwrap_or_default()
 }
 
-fn voters(fleet: &Fleet) -> Vec<String> {
+pub(super) fn voters(fleet: &Fleet) -> Vec<String> {
     let members = members(fleet);
     let voters = members["voters"].as_array().cloned().unwrap_or_default();
     voters

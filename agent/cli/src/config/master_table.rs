@@ -65,6 +65,8 @@ pub(super) const TABLE: &[KnownOption] = &[
     used("cluster_secret", TEXT_OR_NULL, Null),
     used("cluster_secret_file", TEXT_OR_NULL, Null),
     used("cluster_stale_max", FLOAT, Float(600.0)),
+    used("cluster_token", TEXT_OR_NULL, Null),
+    used("cluster_token_file", TEXT_OR_NULL, Null),
     moot("cluster_voter_health_check_interval", FLOAT, Float(1.0)),
     used("cluster_voter_timeout", FLOAT, Float(10.0)),
     moot("con_cache", BOOL, False),

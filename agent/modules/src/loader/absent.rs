@@ -208,6 +208,7 @@ pub const RUNNERS: &[&str] = &[
     "cluster.accept",
     "cluster.collect_from_peers",
     "cluster.members",
+    "cluster.migrate_jobs_to_cache",
     "cluster.remove",
     "cluster.ring_create",
     "cluster.ring_destroy",

@@ -203,3 +203,19 @@ fn damaged_bytes_never_panic_nor_grow() {
         }
     }
 }
+
+#[test]
+fn extension_types_of_other_programs_replace_those_here() {
+    let tuple = bytes_of(&Value::Tuple(vec![Value::Int(1)].into()));
+    let kinds = |kind: i8, inside: &[u8]| (kind == 2).then(|| Value::Int(inside.len() as i64));
+    assert_eq!(decode_foreign(&tuple, SMALL, &kinds), Ok(Value::Int(2)));
+    let big = bytes_of(&Value::Big("18446744073709551616".into()));
+    let unknown = Err(Error::Extension { kind: 1 });
+    assert_eq!(decode_foreign(&big, SMALL, &kinds), unknown);
+    let nested = bytes_of(&Value::list([Value::Tuple(vec![].into())]));
+    let read = decode_foreign(&nested, SMALL, &kinds);
+    assert_eq!(read, Ok(Value::list([Value::Int(1)])));
+    // The limits are the same.
+    let long = Limits { bytes: 3, ..SMALL };
+    assert!(decode_foreign(&nested, long, &kinds).is_err());
+}

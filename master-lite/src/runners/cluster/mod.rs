@@ -173,6 +173,15 @@ state::exec_module! {
         /// The banks of Salt's job cache.
         banks: Value = Value::Null,
     });
+
+    /// Copy the jobs and returns in the job cache of a Salt master (`cachedir/jobs`) into the store of
+    /// this master. The files stay unchanged. What was copied before counts, and is not copied again.
+    ///
+    ///     salt-run cluster.migrate_jobs_to_cache dry_run=True
+    fn migrate_jobs_to_cache(MigrateJobsToCache {
+        /// True to only count what would be copied.
+        dry_run: bool = false,
+    });
 }
 
 /// Returns the answer of a master that belongs to no cluster.
@@ -219,4 +228,8 @@ fn remove(cx: &Exec, args: Remove) -> Result<Value, Error> {
 
 fn transfer_leader(cx: &Exec, args: TransferLeader) -> Result<Value, Error> {
     change(cx, What::TransferLeader, args.name, false)
+}
+
+fn migrate_jobs_to_cache(cx: &Exec, args: MigrateJobsToCache) -> Result<Value, Error> {
+    super::migrate_jobs::migrate(runs(cx)?, args.dry_run)
 }

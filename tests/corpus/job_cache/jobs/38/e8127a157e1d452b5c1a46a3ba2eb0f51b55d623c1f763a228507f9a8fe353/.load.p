@@ -1,0 +1,1 @@
+à£cmdßpublish£tgt¢m1£fun©test.ping£argê®tgt_type§glob£ret†£jid¥20261119101300000002§user§root

@@ -1,0 +1,1 @@
+ˆ£cmd§publish£tgt¢m1£fun§cmd.run£arg‘¤true¨tgt_type¤glob£ret £jid´20261119101500000004¤user¤root

@@ -1,0 +1,1 @@
+ˆ£cmd§publish£tgt‘¢m1£fun«state.apply£arg’£web‚©__kwarg__Ã¤testÃ¨tgt_type¤list£ret £jid´20261119101055879502¤user¤root

@@ -1,0 +1,1 @@
+‰£cmd§publish£tgt¡*£fun©test.ping£arg¨tgt_type¤glob£ret £jid´20261119100843468059¤user¤root¦kwargs‚¨metadata¦ticket£T-1©delimiter¡:

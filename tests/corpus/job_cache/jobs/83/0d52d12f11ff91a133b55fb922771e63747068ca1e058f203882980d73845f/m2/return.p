@@ -1,0 +1,1 @@
+ƒ¦return­not available§retcodeÌş§successÂ

@@ -1,0 +1,1 @@
+à£cmdßpublish£tgt¢m1£fun®test.arg£argê®tgt_type§glob£ret†£jidπ20261119101200000001_4711§user§root

@@ -1,0 +1,1 @@
+à£cmdßpublish£tgt°*£fun¨test.version£argê®tgt_type§glob£ret†£jid¥20261119101400000003§user§root
