@@ -230,7 +230,7 @@ impl Record {
             remove::or_log(&record.path, std::fs::remove_file(&record.path));
             return Err(Error::io(&record.path)(error));
         }
-        if !cx.test && invocation.fun == "state.orchestrate" {
+        if !cx.test {
             record.copy = cx.shared.targets.record_copy(invocation.jid);
         }
         if let Some(copy) = &record.copy {

@@ -14,8 +14,6 @@ use crate::cluster::Cluster;
 
 /// The interval between two looks for orchestrations that this master has taken over.
 const LOOK: Duration = Duration::from_millis(500);
-/// The function whose runs can be resumed.
-const ORCHESTRATE: &str = "state.orchestrate";
 
 /// Resumes the orchestrations that this master takes over, for as long as it runs.
 pub(crate) async fn follow(runners: Runners, cluster: Cluster) -> Infallible {
@@ -91,6 +89,11 @@ fn adopt(opts: &Opts, jid: &str, lines: &str) -> Result<Recorded, String> {
     Ok(recorded)
 }
 
+fn fun(recorded: &Recorded) -> String {
+    let fun = recorded.start.get("fun");
+    fun.map(Value::to_text).unwrap_or_default()
+}
+
 fn arg<'a>(recorded: &'a Recorded, name: &str) -> Option<&'a Value> {
     recorded.start.get("args")?.get(name)
 }
@@ -99,7 +102,7 @@ fn arg<'a>(recorded: &'a Recorded, name: &str) -> Option<&'a Value> {
 fn command(jid: &str, recorded: &Recorded) -> String {
     let mods = arg(recorded, "mods").map(Value::split_input);
     let mods = mods.unwrap_or_default().join(",");
-    format!("`salt-run {ORCHESTRATE} {mods} resume={jid}`")
+    format!("`salt-run {} {mods} resume={jid}`", fun(recorded))
 }
 
 /// Returns the call that resumes a run.
@@ -113,6 +116,9 @@ fn call(jid: &str, recorded: &Recorded) -> Result<Runner, String> {
             command(jid, recorded)
         ));
     }
+    if arg(recorded, "mods").is_none() {
+        return Err(format!("a run of {} cannot be resumed", fun(recorded)));
+    }
     let mut named = Map::new().with("__kwarg__", true).with("resume", jid);
     for name in ["mods", "saltenv", "pillarenv"] {
         if let Some(value) = arg(recorded, name) {
@@ -120,7 +126,7 @@ fn call(jid: &str, recorded: &Recorded) -> Result<Runner, String> {
         }
     }
     Ok(Runner {
-        fun: ORCHESTRATE.to_owned(),
+        fun: fun(recorded),
         arg: vec![named.into()],
         jid: Some(jid.to_owned()),
         asynchronous: false,

@@ -3,8 +3,10 @@
 
 use std::sync::Arc;
 
+use link::key::PublicKey;
 use reactor::Place;
 use value::{Map, Value};
+use wire::Id;
 
 use super::batch::Batch;
 use super::command::{Applied, Cache, Change, Command, Origin, Refusal};
@@ -90,10 +92,7 @@ fn done(batch: &mut Batch<'_>, command: Command) -> Outcome {
             key,
             what,
             change,
-        } => {
-            super::apply_keys::accepted(batch, &id, &key)?;
-            cached(batch, at::cache(what, &id, &key), what, change)
-        }
+        } => cached(batch, (&id, &key), what, change),
         Command::Cursor { name, sequence } => cursor(batch, &name, sequence),
         Command::Reaction { place, row } => reaction(batch, place, row),
         Command::Token {
@@ -257,7 +256,14 @@ fn returned(
     Ok(Applied::Returned { durable })
 }
 
-fn cached(batch: &mut Batch<'_>, place: Vec<u8>, what: Cache, change: Change) -> Outcome {
+fn cached(
+    batch: &mut Batch<'_>,
+    (id, key): (&Id, &PublicKey),
+    what: Cache,
+    change: Change,
+) -> Outcome {
+    super::apply_keys::accepted(batch, id, key)?;
+    let place = at::cache(what, id, key);
     let mut known = || -> Result<Map, Failure> {
         match batch.get(Table::Caches, &place)? {
             Some(bytes) => decode(&bytes).ok_or_else(|| damaged("a cache")),
