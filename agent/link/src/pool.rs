@@ -1,10 +1,10 @@
 //! [`Pool`]: the connections between the masters of a cluster.
 //!
-//! A master has one connection to each other one that it asks, and accepts the connections of those
-//! that ask it. A request has its own stream: its bytes up to the end, then those of the answer. Both
-//! sides prove their keys in the handshake; the caller names the key that it expects, and a master
-//! decides by the key of a caller whether it is a member. A stranger, which may want to join, has one
-//! short request.
+//! A master has one connection to each other one that it asks, another one for long requests, and
+//! accepts the connections of those that ask it. A request has its own stream: its bytes up to the
+//! end, then those of the answer. Both sides prove their keys in the handshake; the caller names the
+//! key that it expects, and a master decides by the key of a caller whether it is a member. A
+//! stranger, which may want to join, has one short request.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -89,11 +89,22 @@ pub struct Answered {
     pub bytes: Vec<u8>,
 }
 
+/// The use of a connection. One whose request is not answered in time is closed, with all its requests:
+/// those of the log have short times, and must not end a long one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Lane {
+    Short,
+    Long,
+}
+
+/// A connection to another master: its address, its key, and the use.
+type To = (SocketAddr, PublicKey, Lane);
+
 /// The connections of a master with the others.
 pub struct Pool {
     endpoint: Endpoint,
     pair: KeyPair,
-    connections: Mutex<HashMap<(SocketAddr, PublicKey), Connection>>,
+    connections: Mutex<HashMap<To, Connection>>,
     requests: Receiver<Request>,
 }
 
@@ -185,7 +196,7 @@ impl Pool {
             .close(0_u32.into(), b"the master is shutting down");
     }
 
-    fn connections(&self) -> MutexGuard<'_, HashMap<(SocketAddr, PublicKey), Connection>> {
+    fn connections(&self) -> MutexGuard<'_, HashMap<To, Connection>> {
         self.connections
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -202,7 +213,33 @@ impl Pool {
         request: &[u8],
         time: Duration,
     ) -> Result<Vec<u8>, NotAnswered> {
-        let connection = self.connected(address, key, time).await;
+        let to = (address, *key, Lane::Short);
+        self.ask_over(to, request, time).await
+    }
+
+    /// Like [`Pool::ask`], for requests whose answers take longer than those of the log.
+    ///
+    /// # Errors
+    /// When there is none within the time.
+    pub async fn ask_long(
+        &self,
+        address: SocketAddr,
+        key: &PublicKey,
+        request: &[u8],
+        time: Duration,
+    ) -> Result<Vec<u8>, NotAnswered> {
+        let to = (address, *key, Lane::Long);
+        self.ask_over(to, request, time).await
+    }
+
+    async fn ask_over(
+        &self,
+        to: To,
+        request: &[u8],
+        time: Duration,
+    ) -> Result<Vec<u8>, NotAnswered> {
+        let (address, ..) = to;
+        let connection = self.connected(to, time).await;
         let connection =
             connection.map_err(|reason| NotAnswered::Unreachable { address, reason })?;
         let answered = within(time, exchange(&connection, request)).await;
@@ -213,7 +250,7 @@ impl Pool {
         };
         // A connection that does not answer is not used again: a restarted master would not know it.
         connection.close(1_u32.into(), b"no answer");
-        self.connections().remove(&(address, *key));
+        self.connections().remove(&to);
         Err(NotAnswered::NoAnswer { address, reason })
     }
 
@@ -243,20 +280,16 @@ impl Pool {
     }
 
     /// Returns the connection to a master, which is made if there is none.
-    async fn connected(
-        &self,
-        address: SocketAddr,
-        key: &PublicKey,
-        time: Duration,
-    ) -> Result<Connection, String> {
-        let known = self.connections().get(&(address, *key)).cloned();
+    async fn connected(&self, to: To, time: Duration) -> Result<Connection, String> {
+        let known = self.connections().get(&to).cloned();
         if let Some(known) = known.filter(|known| known.close_reason().is_none()) {
             return Ok(known);
         }
+        let (address, key, _) = to;
         let connection = self.connect(address, &[key.finger()], time).await?;
         let mut connections = self.connections();
         connections.retain(|_, known| known.close_reason().is_none());
-        connections.insert((address, *key), connection.clone());
+        connections.insert(to, connection.clone());
         Ok(connection)
     }
 
@@ -543,6 +576,25 @@ mod tests {
             let wrong = client.ask_unknown(address, &fingers, |_| Vec::new());
             let wrong = wrong.await.unwrap_err().to_string();
             assert!(wrong.contains("it has the key"), "{wrong}");
+        });
+    }
+
+    #[test]
+    fn a_request_without_an_answer_does_not_end_a_long_one() {
+        let [one, other] = [(); 2].map(|()| KeyPair::generate().unwrap());
+        smol::block_on(async {
+            let (client, server) = (pool(&one, |_| false), pool(&other, |_| true));
+            let (address, key) = (server.address().unwrap(), other.public());
+            let long = client.ask_long(address, &key, b"long", TIME);
+            let short = async {
+                let held = server.next().await.unwrap();
+                let time = Duration::from_millis(100);
+                let lost = client.ask(address, &key, b"short", time).await;
+                held.answer(b"done").await;
+                lost
+            };
+            let (long, lost) = smol::future::zip(long, short).await;
+            assert_eq!((long, lost.is_err()), (Ok(b"done".to_vec()), true));
         });
     }
 

@@ -3,7 +3,8 @@
 //! [`Cluster::start`] founds or joins a cluster, or continues in one ([`join`], [`node`]). From then
 //! on all commands of the store come from a log on which a majority has agreed (the crate `cluster`).
 //! The leader of the log decides on the members ([`members`]). Each master reports to the others
-//! which minions are connected to it ([`notes`]), and passes requests for those on ([`relay`]).
+//! which minions are connected to it ([`notes`]), and passes requests for those on ([`relay`]). A
+//! master can send its files to the others ([`roots`]).
 //!
 //! A change of the store is proposed behind all earlier ones of its master, and offered again to the
 //! next leader if one fails; it is applied once. Each master applies it when a majority has it on its
@@ -22,6 +23,7 @@ mod relay;
 mod report;
 mod requests;
 mod rings;
+mod roots;
 mod runs;
 mod settings;
 mod start;
@@ -45,6 +47,7 @@ use crate::store::replica::Replica;
 pub(crate) use error::Error;
 pub(crate) use requests::{Change, What};
 pub(crate) use rings::{Source, status as shed_status};
+pub(crate) use roots::Channel;
 pub(crate) use runs::Copy as RunCopy;
 pub(crate) use settings::Settings;
 pub(crate) use start::leave;
@@ -53,6 +56,7 @@ use members::Pending;
 use node::Node;
 use notes::Others;
 use requests::Ask;
+use roots::Roots;
 
 /// The number of the group that all masters have.
 const GROUP: u8 = 0;
@@ -97,6 +101,9 @@ struct Shared {
     rings: rings::State,
     running: runs::Running,
     cachedir: PathBuf,
+    roots: Roots,
+    /// True if this master has joined the cluster in this process.
+    has_joined: bool,
 }
 
 /// The contact to a majority.
@@ -186,6 +193,11 @@ impl Cluster {
         }
     }
 
+    /// Returns the name of the cluster.
+    pub(crate) fn id(&self) -> &str {
+        &self.0.settings.cluster
+    }
+
     /// Returns why no change is possible, if this master is in a minority.
     pub(crate) fn minority(&self) -> Option<String> {
         self.0.contact.minority()
@@ -233,6 +245,9 @@ impl Cluster {
         smol::spawn(self.clone().guide_minions()).detach();
         smol::spawn(self.clone().keep_rings()).detach();
         smol::spawn(self.clone().give_runs()).detach();
+        if self.0.has_joined {
+            smol::spawn(self.clone().fetch_roots()).detach();
+        }
         loop {
             let status = self.status();
             if let Some(failure) = status.failure {
@@ -312,13 +327,7 @@ impl Cluster {
     /// Does what another master asks for.
     async fn obey(&self, key: &PublicKey, bytes: &[u8]) -> Result<Value, String> {
         match Ask::decode(bytes).ok_or("the request has an unknown form")? {
-            Ask::Note(note) => {
-                let members = self.status().members;
-                let mut numbers = members.iter().rev();
-                let of = numbers.find(|(_, member)| member.key == key.bytes());
-                let (of, _) = of.ok_or("this key is not one of a member")?;
-                Ok(self.take_note(*of, note).into())
-            }
+            Ask::Note(note) => Ok(self.take_note(self.number_of(key)?, note).into()),
             Ask::Minion {
                 id,
                 key,
@@ -327,7 +336,17 @@ impl Cluster {
             } => self.pass_on((id, key), index, request).await,
             Ask::Members(change) => self.change_here(&change).await,
             Ask::Rows(rows) => self.answer_rows(rows).await,
+            Ask::Roots(message) => self.take_roots(key, message).await,
         }
+    }
+
+    /// Returns the number of the member that has a key.
+    fn number_of(&self, key: &PublicKey) -> Result<u64, String> {
+        let members = self.status().members;
+        let mut numbers = members.iter().rev();
+        let of = numbers.find(|(_, member)| member.key == key.bytes());
+        let (of, _) = of.ok_or("this key is not one of a member")?;
+        Ok(*of)
     }
 
     /// Asks another master.

@@ -16,6 +16,7 @@ use wire::{Frame, Id, Limits, Request, msgpack};
 
 use super::notes::Note;
 use super::rings::Rows;
+use super::roots::Message;
 
 /// The first byte of a request of a member, and of one of a master that wants to join.
 pub(super) const OF_MEMBER: u8 = 200;
@@ -48,6 +49,8 @@ pub(super) enum Ask {
     Members(Change),
     /// A request about returns of jobs.
     Rows(Rows),
+    /// A part of a sync of the roots.
+    Roots(Message),
 }
 
 /// A change of the members, which an administrator wants.
@@ -120,6 +123,7 @@ impl Ask {
                 .with("name", change.name.as_str())
                 .with("force", change.force),
             Self::Rows(rows) => Map::new().with("rows", rows.to_map()),
+            Self::Roots(message) => Map::new().with("roots", message.value()),
         };
         let mut bytes = vec![OF_MEMBER];
         msgpack::encode(&map.into(), LIMITS, &mut bytes)?;
@@ -132,6 +136,9 @@ impl Ask {
         let map = value.as_map()?;
         if let Some(note) = map.get("note") {
             return Some(Self::Note(Note::from_value(note)?));
+        }
+        if let Some(message) = map.get("roots") {
+            return Some(Self::Roots(Message::read(message)?));
         }
         if let Some(word) = map.get("members") {
             let word = word.as_str()?;
@@ -197,8 +204,11 @@ pub(super) async fn ask(
     let address = address.map_err(|_| format!("{} is not an address", member.address))?;
     let bytes = ask.encode().map_err(|error| error.to_string())?;
     let key = PublicKey::from_bytes(key);
-    let answer = pool.ask(address, &key, &bytes, within);
-    let answer = answer.await.map_err(|error| error.to_string())?;
+    let answer = match ask {
+        Ask::Roots(_) => pool.ask_long(address, &key, &bytes, within).await,
+        _ => pool.ask(address, &key, &bytes, within).await,
+    };
+    let answer = answer.map_err(|error| error.to_string())?;
     answered(&answer)
 }
 
@@ -223,7 +233,7 @@ mod tests {
             name: "10.0.0.1".to_owned(),
             force: true,
         });
-        for ask in [minion, change] {
+        for ask in [minion, change, Ask::Roots(Message::Fetch)] {
             let bytes = ask.encode().unwrap();
             let (kind, rest) = bytes.split_first().unwrap();
             assert_eq!(*kind, OF_MEMBER);

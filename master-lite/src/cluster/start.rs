@@ -94,8 +94,11 @@ impl Cluster {
             minority: Arc::new(move || of_journal.minority()),
         };
         let own = own(&settings, pair);
+        let has_joined = place.joined.is_some();
         let (node, index) = (place.node, place.joined.map_or(0, |joined| joined.index));
         let cluster = Self(Arc::new(Shared {
+            roots: super::Roots::new(opts, node.boot),
+            has_joined,
             settings,
             node,
             group,

@@ -242,6 +242,27 @@ fn what_is_remembered_is_found_and_forgotten_by_target() {
 }
 
 #[test]
+fn roots_are_sent_only_in_a_cluster_and_a_wrong_word_has_salts_error() {
+    let world = World::new();
+    let cases = [
+        ("[]", r#""status": "skipped", "reason": "no cluster_id"#),
+        (
+            r#"["pillar"]"#,
+            r#""status": "skipped", "reason": "no cluster_id"#,
+        ),
+        (
+            r#"["x"]"#,
+            "roots must be 'file', 'pillar', or 'both', got 'x'",
+        ),
+        ("[5]", "roots must be 'file', 'pillar', or 'both', got 5"),
+    ];
+    for (args, want) in cases {
+        let answer = world.run("cluster.sync_roots", args);
+        assert!(answer.contains(want), "{args}: {answer}");
+    }
+}
+
+#[test]
 fn minions_that_are_away_are_down() {
     let world = World::new();
     let cases = [

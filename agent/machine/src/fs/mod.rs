@@ -157,13 +157,20 @@ fn resolved(path: &Path) -> PathBuf {
     led.flatten().unwrap_or_else(|| path.to_path_buf())
 }
 
-/// Returns a temporary name for a new file that will replace a target.
-fn beside(folder: &Folder, target: &OsStr) -> OsString {
+/// Returns a temporary name for a new file that will replace a target. Temporary files that killed
+/// runs left in the folder are removed before.
+pub fn beside(folder: &Folder, target: &OsStr) -> OsString {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     sweep_once(folder);
     let name = target.to_string_lossy();
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     format!(".{name:.200}.{}.{count}.pinch", std::process::id()).into()
+}
+
+/// Returns true if a name is that of a temporary file, of a run in progress or of one that was killed.
+#[must_use]
+pub fn is_temporary(name: &OsStr) -> bool {
+    writer(name).is_some()
 }
 
 /// Returns true if a name is that of a temporary file left by a run that was killed.

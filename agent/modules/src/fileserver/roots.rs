@@ -78,6 +78,17 @@ impl Roots {
         Self::new(opts, "pillar_roots")
     }
 
+    /// Creates the tree of `file_roots` or `pillar_roots` that a master sends to others. Links in
+    /// both lead out of the roots only if `fileserver_followsymlinks` is set.
+    #[must_use]
+    pub fn for_masters(opts: &Opts, option: &'static str) -> Self {
+        let mut roots = Self::new(opts, option);
+        if opts.get("fileserver_followsymlinks").is_none() {
+            roots.links = Links::IntoRoots;
+        }
+        roots
+    }
+
     fn new(opts: &Opts, option: &'static str) -> Self {
         let regexes = opts.texts("file_ignore_regex").into_iter();
         Self {
@@ -215,8 +226,19 @@ impl Roots {
         self.opts.roots(self.option, saltenv)
     }
 
+    /// Returns the links that lead out of the roots and were refused until now, at most
+    /// [`LOGGED_MAX`] of them.
+    #[must_use]
+    pub fn refused_links(&self) -> Vec<PathBuf> {
+        let logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut links: Vec<PathBuf> = logged.iter().cloned().collect();
+        links.sort();
+        links
+    }
+
     /// Returns true if `file_ignore_glob` or `file_ignore_regex` matches the path below the root.
-    fn ignored(&self, path: &str) -> bool {
+    #[must_use]
+    pub fn ignored(&self, path: &str) -> bool {
         let matches = |regex: &Regex| regex.is_match(path).unwrap_or(false);
         self.ignore_globs.iter().any(|glob| fnmatch(glob, path))
             || self.ignore_regexes.iter().any(matches)
@@ -400,10 +422,9 @@ mod tests {
         }
         let links: Vec<String> = default.links("base").unwrap().into_keys().collect();
         assert_eq!(links, ["within"]);
-        let logged = default.logged.lock().unwrap().clone();
         assert_eq!(
-            logged,
-            HashSet::from([root.join("file"), root.join("folder")])
+            default.refused_links(),
+            [root.join("file"), root.join("folder")]
         );
         // If the other root belongs to the tree too, a link into it is served.
         let both = [&root, &other].map(|path| path.display().to_string().into());

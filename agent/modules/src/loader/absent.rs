@@ -222,6 +222,7 @@ pub const RUNNERS: &[&str] = &[
     "cluster.shed_unowned",
     "cluster.shed_unowned_all",
     "cluster.status",
+    "cluster.sync_roots",
     "cluster.transfer_leader",
     "doc.execution",
     "doc.runner",

@@ -5,6 +5,7 @@ use state::module::Error;
 use value::{Map, Value};
 
 mod rings;
+mod roots;
 
 use super::runs;
 use crate::cluster::{Change, Cluster, What};
@@ -12,6 +13,7 @@ use rings::{
     collect_from_peers, ring_create, ring_destroy, ring_info, ring_set, rings, route_clear,
     route_set, routes, shed_status, shed_unowned, shed_unowned_all,
 };
+use roots::sync_roots;
 
 state::exec_module! {
     /// Manage the cluster that this master belongs to.
@@ -181,6 +183,17 @@ state::exec_module! {
     fn migrate_jobs_to_cache(MigrateJobsToCache {
         /// True to only count what would be copied.
         dry_run: bool = false,
+    });
+
+    /// Send the files of this master's `file_roots` and `pillar_roots` to the other masters of the
+    /// cluster. Returns when all of them have answered; `peers` has the answer of each.
+    ///
+    ///     salt-run cluster.sync_roots
+    fn sync_roots(SyncRoots {
+        /// The files to send: `file`, `pillar` or `both`.
+        roots: Value = "both".into(),
+        /// True to remove files from the other masters that this one does not have.
+        delete: bool = false,
     });
 }
 
