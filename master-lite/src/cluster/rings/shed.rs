@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::ops::RangeInclusive;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use link::wait::pause;
 use machine::durable;
@@ -26,6 +26,8 @@ use crate::store::now_ms;
 
 /// The interval at which a master removes new data that others keep, and restores what it lacks.
 const EVERY: Duration = Duration::from_secs(10);
+/// The time after a pass in which not all owners have confirmed what they have.
+const AGAIN: Duration = Duration::from_secs(60);
 /// The age in milliseconds that a job must have until then: its callers may still wait for returns.
 const AGE_MS: u64 = 60_000;
 /// The time in milliseconds for which jobs are examined again, since returns may come late.
@@ -362,17 +364,16 @@ impl Cluster {
     /// Removes new data that others keep and restores what is missing, for as long as this master
     /// runs.
     pub(in crate::cluster) async fn keep_rings(self) {
-        let mut state = (Version::default(), 0);
+        let mut done = Done::default();
         loop {
             pause(EVERY).await;
-            if let Err(error) = self.keep_once(&mut state).await {
+            if let Err(error) = self.keep_once(&mut done).await {
                 log::warning(format_args!("cannot move returns of jobs: {error}"));
             }
         }
     }
 
-    /// One pass. `done` is the version of the last one, and the time up to which it examined all jobs.
-    async fn keep_once(&self, done: &mut (Version, u64)) -> Result<(), String> {
+    async fn keep_once(&self, done: &mut Done) -> Result<(), String> {
         if let (_, Some(failure)) = self.restore(false).await? {
             log::warning(format_args!("cannot restore returns: {failure}"));
         }
@@ -380,20 +381,35 @@ impl Cluster {
         let Some((_, _, since_ms, _)) = view.routed else {
             return Ok(());
         };
+        if done.version != view.version {
+            *done = Done {
+                version: view.version,
+                ..Done::default()
+            };
+        }
         let old = now_ms().saturating_sub(AGE_MS);
-        let from = match done.0 == view.version {
-            true => since_ms.max(done.1),
-            false => since_ms,
-        };
-        if from > old {
+        let from = since_ms.max(done.upto_ms);
+        let is_soon = done.again.is_some_and(|again| Instant::now() < again);
+        if from > old || is_soon {
             return Ok(());
         }
         let counts = self.pass(from..=old, false).await?;
         if counts.unconfirmed == 0 {
-            *done = (view.version, old.saturating_sub(LATE_MS));
+            done.upto_ms = old.saturating_sub(LATE_MS);
         }
+        done.again = (counts.unconfirmed > 0).then(|| Instant::now() + AGAIN);
         Ok(())
     }
+}
+
+/// The passes so far, of the rings and members of one version.
+#[derive(Debug, Default)]
+struct Done {
+    version: Version,
+    /// The time up to which all jobs were examined, in milliseconds since 1970.
+    upto_ms: u64,
+    /// The earliest time of the next pass, if an owner has not confirmed what it has.
+    again: Option<Instant>,
 }
 
 /// Returns the last result of this master: the contents of the file, or a note that there is none.
