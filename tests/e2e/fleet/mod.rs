@@ -11,6 +11,7 @@ mod certificates;
 mod cluster;
 mod cluster_of_minion;
 mod cluster_rings;
+mod cluster_roots;
 mod cluster_runs;
 mod cluster_tokens;
 mod connections;
