@@ -205,7 +205,7 @@ pub(super) async fn ask(
     let bytes = ask.encode().map_err(|error| error.to_string())?;
     let key = PublicKey::from_bytes(key);
     let answer = match ask {
-        Ask::Roots(_) => pool.ask_long(address, &key, &bytes, within).await,
+        Ask::Roots(_) | Ask::Rows(_) => pool.ask_long(address, &key, &bytes, within).await,
         _ => pool.ask(address, &key, &bytes, within).await,
     };
     let answer = answer.map_err(|error| error.to_string())?;
