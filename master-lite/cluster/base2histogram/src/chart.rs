@@ -22,7 +22,6 @@ impl AsciiChart {
 
     /// Adds a histogram with its name.
     #[must_use]
-    #[expect(clippy::should_implement_trait, reason = "it is the name in openraft")]
     pub fn add(mut self, name: impl Into<String>, histogram: Histogram) -> Self {
         self.series.push((name.into(), histogram));
         self
