@@ -118,7 +118,7 @@ impl Masters {
         }
     }
 
-    fn ping(&self, number: usize) -> String {
+    pub(super) fn ping(&self, number: usize) -> String {
         let words = [
             "salt",
             "-t",

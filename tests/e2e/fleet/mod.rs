@@ -13,6 +13,7 @@ mod cluster_of_minion;
 mod cluster_rings;
 mod cluster_roots;
 mod cluster_runs;
+mod cluster_sizes;
 mod cluster_tokens;
 mod connections;
 pub(crate) mod documentation;
