@@ -13,6 +13,7 @@
 //! the master that publishes it, through the masters that they are connected to: its arguments may
 //! contain secrets, which the log must not keep.
 
+mod agreement;
 mod error;
 mod guide;
 mod join;
@@ -97,6 +98,8 @@ struct Shared {
     /// Locked while the leader changes the members.
     changing: smol::lock::Mutex<()>,
     others: Others,
+    /// The options that must be the same on all masters.
+    options: agreement::Agreement,
     contact: Arc<Contact>,
     rings: rings::State,
     running: runs::Running,

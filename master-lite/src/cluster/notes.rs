@@ -11,6 +11,7 @@ use link::wait::pause;
 use value::{Map, Value, log};
 use wire::Id;
 
+use super::agreement::Agreement;
 use super::relay::Through;
 use super::requests::{Ask, key};
 use super::{Cluster, lock};
@@ -38,6 +39,8 @@ pub(super) struct Note {
     pub(super) went: Vec<Id>,
     /// True if the master has no contact to a majority.
     pub(super) is_cut_off: bool,
+    /// The options that must be the same on all masters, if `is_whole`.
+    pub(super) options: Option<Agreement>,
 }
 
 impl Note {
@@ -49,14 +52,17 @@ impl Note {
             ])
         });
         let went = self.went.iter().map(|id| id.as_str().into());
-        Map::new()
+        let mut map = Map::new()
             .with("boot", self.boot)
             .with("number", self.number)
             .with("is_whole", self.is_whole)
             .with("came", Value::list(came))
             .with("went", Value::list(went))
-            .with("is_cut_off", self.is_cut_off)
-            .into()
+            .with("is_cut_off", self.is_cut_off);
+        if let Some(options) = &self.options {
+            map.insert("options", options.value());
+        }
+        map.into()
     }
 
     pub(super) fn from_value(value: &Value) -> Option<Self> {
@@ -76,6 +82,10 @@ impl Note {
             came: came.collect::<Option<_>>()?,
             went: went.collect::<Option<_>>()?,
             is_cut_off: map.get("is_cut_off")?.is_true(),
+            options: match map.get("options") {
+                Some(options) => Some(Agreement::from_value(options)?),
+                None => None,
+            },
         })
     }
 }
@@ -86,6 +96,7 @@ struct Other {
     number: u64,
     at: Instant,
     is_cut_off: bool,
+    options: Agreement,
     minions: BTreeMap<Id, PublicKey>,
 }
 
@@ -124,15 +135,20 @@ impl Others {
             .is_some_and(|other| other.is_cut_off)
     }
 
+    /// Returns the number of a master's start, if it has sent a note.
+    fn boot(&self, number: u64) -> Option<u64> {
+        lock(&self.0).get(&number).map(|other| other.boot)
+    }
+
     /// Takes a note of a master. Returns whether its minions are known now.
     fn take(&self, of: u64, note: Note) -> bool {
         let mut others = lock(&self.0);
         let known = others.remove(&of);
         let known =
             known.filter(|known| (known.boot, known.number + 1) == (note.boot, note.number));
-        let mut minions = match (note.is_whole, known) {
-            (true, _) => BTreeMap::new(),
-            (false, Some(known)) => known.minions,
+        let (mut minions, options) = match (note.is_whole, known) {
+            (true, _) => (BTreeMap::new(), note.options.unwrap_or_default()),
+            (false, Some(known)) => (known.minions, known.options),
             (false, None) => return false,
         };
         minions.extend(note.came);
@@ -144,6 +160,7 @@ impl Others {
             number: note.number,
             at: Instant::now(),
             is_cut_off: note.is_cut_off,
+            options,
             minions,
         };
         others.insert(of, other);
@@ -212,6 +229,7 @@ impl Cluster {
             came,
             went,
             is_cut_off: self.minority().is_some(),
+            options: known.is_none().then(|| self.0.options.clone()),
         };
         match self.ask(number, &Ask::Note(note), NOTE_MAX).await {
             Ok(is_known) => sent.known = is_known.is_true().then_some(here),
@@ -224,12 +242,42 @@ impl Cluster {
 
     /// Takes a note of another master. Returns whether its minions are known now.
     pub(super) fn take_note(&self, of: u64, note: Note) -> bool {
+        if let Some(options) = &note.options {
+            self.compare(of, note.boot, options);
+        }
         let has_changed = note.is_whole || !note.came.is_empty() || !note.went.is_empty();
         let is_known = self.0.others.take(of, note);
         if has_changed || !is_known {
             self.show_elsewhere();
         }
         is_known
+    }
+
+    /// Warns about options that another master has otherwise, once in each of its processes.
+    fn compare(&self, of: u64, boot: u64, options: &Agreement) {
+        let differences = self.0.options.differences(options);
+        if differences.is_empty() || self.0.others.boot(of) == Some(boot) {
+            return;
+        }
+        log::warning(format_args!(
+            "The master {} has other values of {}: any master of a cluster may need them, so make them equal",
+            self.name(of),
+            differences.join(", ")
+        ));
+    }
+
+    /// Returns the options that other masters have otherwise, by their names.
+    pub(super) fn differences(&self) -> Map {
+        let others = lock(&self.0.others.0);
+        let differing = others.iter().filter_map(|(number, other)| {
+            let differences = self.0.options.differences(&other.options);
+            let names = differences.into_iter().map(Value::from);
+            let names = Value::list(names);
+            names
+                .is_true()
+                .then(|| (Value::from(self.name(*number)), names))
+        });
+        differing.collect()
     }
 
     /// Makes the minions of the other masters reachable.
@@ -276,6 +324,7 @@ mod tests {
             came: came.iter().map(|id| (id.parse().unwrap(), key)).collect(),
             went: went.iter().map(|id| id.parse().unwrap()).collect(),
             is_cut_off: false,
+            options: is_whole.then(Agreement::default),
         }
     }
 

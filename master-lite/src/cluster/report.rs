@@ -35,7 +35,7 @@ impl Cluster {
         let is_silent = |voter: &u64| *voter != status.node && !alive.contains(voter);
         let unhealthy = status.voters.iter().copied().filter(is_silent);
         let leader = status.leader.map(|leader| name(&status, leader));
-        Map::new()
+        let mut members = Map::new()
             .with("node_id", self.0.settings.name.as_str())
             .with("voters", names(&status, status.voters.iter().copied()))
             .with("learners", names(&status, learners.clone()))
@@ -45,7 +45,12 @@ impl Cluster {
             .with("leader_id", leader.map_or(Value::Null, Value::from))
             .with("term", status.term)
             .with("unhealthy_voters", names(&status, unhealthy))
-            .with("recently_demoted", Value::list([]))
+            .with("recently_demoted", Value::list([]));
+        let differences = self.differences();
+        if !differences.is_empty() {
+            members.insert("differs", differences);
+        }
+        members
     }
 
     /// Returns the state of the log.

@@ -109,6 +109,7 @@ impl Cluster {
             pending: super::Pending::default(),
             changing: smol::lock::Mutex::new(()),
             others: super::Others::default(),
+            options: super::agreement::Agreement::of(opts),
             contact,
             rings: super::rings::State::default(),
             running: super::runs::Running::default(),

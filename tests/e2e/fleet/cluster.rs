@@ -396,7 +396,11 @@ fn a_master_without_the_secret_waits_for_an_administrator_and_one_with_another_i
         .out;
     let finger: serde_json::Value = serde_json::from_str(&finger).unwrap();
     let finger = finger["local"]["master.pub"].as_str().unwrap().to_owned();
-    masters.prepare(3, 1, &format!("cluster_pub_fingerprint: '{finger}'\n"));
+    masters.prepare(
+        3,
+        1,
+        &format!("cluster_pub_fingerprint: '{finger}'\nauto_accept: True\n"),
+    );
     masters.all[2].begin_master();
     let name = masters.name(3);
     masters.soon("the master waits", |masters| {
@@ -415,6 +419,12 @@ fn a_master_without_the_secret_waits_for_an_administrator_and_one_with_another_i
     masters.soon("the accepted master has a vote", |masters| {
         voters(&masters.all[0]).contains(&name)
     });
+    // It has another option that must be the same on all.
+    masters.soon("the difference is named", |masters| {
+        members(&masters.all[0])["differs"] == serde_json::json!({&name: ["auto_accept"]})
+    });
+    let log = masters.all[0].logs();
+    assert!(log.contains(&format!("{name} has other values of auto_accept")));
     assert_eq!(voters(&masters.all[0]).len(), 2);
 }
 
