@@ -17,7 +17,7 @@ use state::record::RecordCopy;
 use value::log;
 
 use super::{Cluster, lock};
-use crate::store::{Command, PendingWrite, RunOwner, Store};
+use crate::store::{self, Applied, Command, PendingWrite, Refusal, RunOwner, Store};
 
 /// The interval between two looks at the orchestrations of masters that may have ended.
 const LOOK_AT_RUNS: Duration = Duration::from_secs(1);
@@ -35,6 +35,8 @@ pub(crate) struct Copy {
     state: Mutex<CopyState>,
     /// True if another master has taken over the orchestration.
     is_lost: AtomicBool,
+    /// True if the orchestration does not run here any more.
+    is_over: AtomicBool,
     /// The steps whose jobs have ended here.
     ended: Mutex<BTreeSet<String>>,
 }
@@ -77,16 +79,17 @@ impl Copy {
         self.begin(state, command);
     }
 
-    /// Waits for one change, and notes its failure.
-    fn settle(&self, pending: &PendingWrite) -> Result<(), String> {
-        let applied = smol::block_on(pending.done()).map_err(|error| error.to_string())?;
-        match applied.rejection() {
-            None => Ok(()),
-            Some(refusal) => {
-                self.is_lost.store(true, Ordering::Relaxed);
-                Err(refusal.to_string())
-            }
+    /// Returns the reason if a change was not made. Notes if another master has taken over the
+    /// orchestration.
+    fn settle(&self, applied: Result<Applied, store::Error>) -> Result<(), String> {
+        let applied = applied.map_err(|error| error.to_string())?;
+        let Some(refusal) = applied.rejection() else {
+            return Ok(());
+        };
+        if matches!(refusal, Refusal::RunTaken { .. }) {
+            self.is_lost.store(true, Ordering::Relaxed);
         }
+        Err(refusal.to_string())
     }
 
     /// Returns whether another master has taken over the orchestration.
@@ -118,15 +121,7 @@ impl Copy {
             step: step.to_owned(),
             job: job.to_owned(),
         };
-        let applied = self.store.apply(command).await;
-        let applied = applied.map_err(|error| error.to_string())?;
-        match applied.rejection() {
-            None => Ok(()),
-            Some(refusal) => {
-                self.is_lost.store(true, Ordering::Relaxed);
-                Err(refusal.to_string())
-            }
-        }
+        self.settle(self.store.apply(command).await)
     }
 
     /// Notes that all returns of the job of a step are here.
@@ -149,7 +144,7 @@ impl RecordCopy for Copy {
     fn sync(&self) -> Result<(), Error> {
         let mut state = lock(&self.state);
         for pending in std::mem::take(&mut state.pending) {
-            if let Err(error) = self.settle(&pending) {
+            if let Err(error) = self.settle(smol::block_on(pending.done())) {
                 state.failure.get_or_insert(error);
             }
         }
@@ -165,7 +160,16 @@ impl RecordCopy for Copy {
             owner: self.owner,
         };
         self.begin(&mut lock(&self.state), command);
-        if let Some(cluster) = self.running.upgrade() {
+        if let Err(error) = self.sync() {
+            log::warning(format_args!(
+                "The end of the orchestration {} is not noted: {error}",
+                self.jid
+            ));
+        }
+        self.is_over.store(true, Ordering::Relaxed);
+        // An orchestration that another master has continues there, so this one fires no event about
+        // its end.
+        if let Some(cluster) = self.running.upgrade().filter(|_| !self.is_lost()) {
             lock(&cluster.running.0).remove(&self.jid);
         }
     }
@@ -188,6 +192,7 @@ impl Cluster {
             owner: self.owner(),
             state: Mutex::default(),
             is_lost: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
             ended: Mutex::default(),
         });
         lock(&self.0.running.0).insert(jid.to_owned(), copy.clone());
@@ -203,10 +208,14 @@ impl Cluster {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub(crate) fn claimed(&self) -> Result<Vec<String>, crate::store::Error> {
+    pub(crate) fn claimed(&self) -> Result<Vec<String>, store::Error> {
         let own = self.owner();
         let runs = self.0.store.runs()?.into_iter();
-        let claimed = runs.filter(|(jid, owner)| *owner == own && self.running(jid).is_none());
+        let runs_here = |jid: &str| {
+            let copy = self.running(jid);
+            copy.is_some_and(|copy| !copy.is_over.load(Ordering::Relaxed))
+        };
+        let claimed = runs.filter(|(jid, owner)| *owner == own && !runs_here(jid));
         Ok(claimed.map(|(jid, _)| jid).collect())
     }
 

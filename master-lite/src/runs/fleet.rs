@@ -92,7 +92,7 @@ impl Targets for Fleet {
     }
 
     fn announce(&self, cx: &Exec, tag: &str, data: Map) -> Result<(), Error> {
-        if !self.is_of_reactor {
+        if !self.is_of_reactor || self.is_of_lost_run(tag) {
             return self.fire(cx, tag, data);
         }
         // The log has the event before any of its consequences; there is no wait for the disk.

@@ -34,8 +34,8 @@ fn write(masters: &Masters, sls: &str, seconds: u32) -> std::path::PathBuf {
     done
 }
 
-/// Starts the orchestration at the first master, and kills that one during the second step.
-fn cut(masters: &mut Masters, done: &std::path::Path) {
+/// Starts the orchestration at the first master, and waits for the second step.
+fn begin(masters: &Masters, done: &std::path::Path) {
     let etc = masters.all[0].path("master/etc");
     let program = &*super::PROGRAM;
     let words = ["--async", "state.orchestrate", "orch"];
@@ -52,7 +52,28 @@ fn cut(masters: &mut Masters, done: &std::path::Path) {
         let jobs = masters.all[1].run(&["salt-run", "--out=json", "jobs.list_jobs"]);
         first && jobs.out.matches("state.sls").count() == 2
     });
+}
+
+/// Starts the orchestration at the first master, and kills that one during the second step.
+fn cut(masters: &mut Masters, done: &std::path::Path) {
+    begin(masters, done);
     masters.all[0].kill_master();
+}
+
+/// Sends a signal to the first master.
+fn signal(masters: &Masters, signal: &str) {
+    let pid = masters.all[0].master.as_ref().unwrap().0.id().to_string();
+    let sent = Command::new("kill").args([signal, &pid]).status().unwrap();
+    assert!(sent.success());
+}
+
+/// Returns the ends of the orchestration among the events that a master has heard.
+fn ends(masters: &Masters, at: usize) -> Vec<Value> {
+    let heard = masters.all[at].heard().into_iter();
+    let ends = heard.filter(|(tag, data)| {
+        tag == "salt/run/JID/ret" && data["fun"] == "runner.state.orchestrate"
+    });
+    ends.map(|(_, data)| data).collect()
 }
 
 #[test]
@@ -75,18 +96,12 @@ fn another_master_continues_an_orchestration_and_each_step_happens_once() {
         "first\nsecond\nthird\n",
         "each step happened once"
     );
-    let is_end = |(tag, data): &(String, Value)| {
-        tag == "salt/run/JID/ret" && data["fun"] == "runner.state.orchestrate"
-    };
     masters.soon("both masters have the event", |masters| {
-        [1, 2]
-            .iter()
-            .all(|at| masters.all[*at].heard().iter().any(is_end))
+        [1, 2].iter().all(|at| !ends(masters, *at).is_empty())
     });
-    let ended = masters.all[1].heard().into_iter().filter(is_end);
-    let ended: Vec<_> = ended.collect();
+    let ended = ends(&masters, 1);
     assert_eq!(ended.len(), 1, "{ended:#?}");
-    assert_eq!(ended[0].1["success"], true, "{ended:#?}");
+    assert_eq!(ended[0]["success"], true, "{ended:#?}");
     drop(listeners);
     // The jobs of the steps are those of the first master.
     let jobs = masters.all[1].run(&["salt-run", "--out=json", "jobs.list_jobs"]);
@@ -96,6 +111,33 @@ fn another_master_continues_an_orchestration_and_each_step_happens_once() {
     masters.takes_changes(1);
     std::thread::sleep(std::time::Duration::from_secs(3));
     assert_eq!(fs::read_to_string(&done).unwrap().lines().count(), 3);
+}
+
+#[test]
+fn a_master_that_was_paused_does_not_continue_what_another_one_has_taken_over() {
+    let config = format!("{SECRET}cluster_voter_timeout: 2\n");
+    let mut masters = Masters::with(3, &config);
+    masters.minions(&[("m1", 2)]);
+    let done = write(&masters, SLS, 3);
+    let listener = masters.all[1].listen();
+    begin(&masters, &done);
+    signal(&masters, "-STOP");
+    masters.soon("another master ends the orchestration", |masters| {
+        !ends(masters, 1).is_empty()
+    });
+    signal(&masters, "-CONT");
+    let taken = "another master has taken over the orchestration";
+    masters.soon("the first master notices", |masters| {
+        masters.all[0].logs().contains(taken)
+    });
+    masters.takes_changes(1);
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    let ended = ends(&masters, 1);
+    assert_eq!(ended.len(), 1, "{ended:#?}");
+    assert_eq!(ended[0]["success"], true, "{ended:#?}");
+    let lines = fs::read_to_string(&done).unwrap();
+    assert_eq!(lines, "first\nsecond\nthird\n");
+    drop(listener);
 }
 
 /// The second step runs a function, whose effect is not known if it is cut.

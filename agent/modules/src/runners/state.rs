@@ -2,10 +2,11 @@
 
 use ::state::exec::Exec;
 use ::state::module::Error;
-use value::{Map, Value};
+use ::state::record;
+use value::{Map, Value, jid};
 
 use crate::exec::state::{Orchestration, run_orchestration};
-use crate::state_run::Request;
+use crate::state_run::{Request, orchestrate};
 
 ::state::exec_module! {
     /// Run orchestrations.
@@ -230,6 +231,19 @@ fn sls(cx: &Exec, args: Sls) -> Result<Value, Error> {
 fn run(cx: &Exec, mods: Value, options: RunnerOptions, mut kwargs: Map) -> Result<Value, Error> {
     kwargs.insert("mods", mods.clone());
     kwargs.extend(options.0);
-    let request = Request::from_kwargs("state.orchestrate", &kwargs);
-    run_orchestration(cx, request, &mods, kwargs.get("orchestration_jid"))
+    let mut request = Request::from_kwargs("state.orchestrate", &kwargs);
+    let announced = kwargs.get("orchestration_jid");
+    if let Some(jid) = announced.and_then(|jid| free_jid(cx, jid)) {
+        request.jid = jid;
+    }
+    run_orchestration(cx, request, &mods, announced)
+}
+
+/// Returns the job id of the outermost orchestration's events, which its record has, too. A nested
+/// one has no record, and one that is resumed has that of the earlier run.
+fn free_jid(cx: &Exec, announced: &Value) -> Option<String> {
+    let jid = announced.as_str().filter(|jid| jid::is_jid(jid))?;
+    let is_outermost = cx.run.is_none() && orchestrate::orchestration_jid(cx).is_none();
+    let is_free = !record::folder(cx.opts()).join(jid).exists();
+    (is_outermost && is_free).then(|| jid.to_owned())
 }
