@@ -29,7 +29,8 @@ pub(crate) fn below(folder: &str) -> Vec<Source> {
     of_kind(folder, "rs")
 }
 
-/// Every file with this extension below a folder of the workspace.
+/// Every file with this extension below a folder of the workspace, except for those that a build
+/// wrote.
 pub(crate) fn of_kind(folder: &str, extension: &str) -> Vec<Source> {
     let mut found = Vec::new();
     let mut folders = vec![workspace().join(folder)];
@@ -37,7 +38,8 @@ pub(crate) fn of_kind(folder: &str, extension: &str) -> Vec<Source> {
         for entry in fs::read_dir(&folder).into_iter().flatten() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                folders.push(path);
+                let is_of_build = path.file_name().is_some_and(|name| name == "target");
+                folders.extend((!is_of_build).then_some(path));
             } else if path.extension().is_some_and(|ext| ext == extension) {
                 let inside = path.strip_prefix(workspace()).unwrap();
                 found.push(Source {

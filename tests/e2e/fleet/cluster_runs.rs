@@ -67,7 +67,7 @@ fn signal(masters: &Masters, signal: &str) {
     assert!(sent.success());
 }
 
-/// Returns the ends of the orchestration among the events that a master has heard.
+/// Returns the ends of the orchestration among the events that a master has sent its listener.
 fn ends(masters: &Masters, at: usize) -> Vec<Value> {
     let heard = masters.all[at].heard().into_iter();
     let ends = heard.filter(|(tag, data)| {
