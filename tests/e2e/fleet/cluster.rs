@@ -18,7 +18,8 @@ pub(super) struct Masters {
     port: u16,
 }
 
-/// Returns a network of loopback that no other test uses: one whose first address is free.
+/// Returns a network of loopback that no other test uses, and a port for its masters. The port is none
+/// that the kernel chooses for a client, which may listen on all addresses.
 fn network() -> (String, u16) {
     let port = UdpSocket::bind("127.0.0.1:0")
         .unwrap()
@@ -28,7 +29,7 @@ fn network() -> (String, u16) {
     let process = std::process::id();
     (
         format!("127.{}.{}", 1 + port % 250, 1 + process % 250),
-        port,
+        20_000 + port % 10_000,
     )
 }
 
@@ -71,10 +72,8 @@ impl Masters {
             peers.join(", ")
         );
         let mut fleet = Fleet::prepared(&text, turn);
-        if let Some(first) = self.all.first() {
-            // Minions know one port.
-            fleet.change_port(first.port);
-        }
+        // Minions know one port.
+        fleet.change_port(self.port - 10_000);
         self.all.push(fleet);
     }
 
