@@ -257,24 +257,28 @@ impl Writer {
             None => batch.remove(Table::Keys, at::CONTROL.to_vec()),
         }
         let events = std::mem::take(&mut batch.events);
+        let applied = self.written_behind(batch, applied)?;
+        self.shared.watchers.tell(&events);
+        self.shared.key_changes.add(keys);
+        Ok(applied)
+    }
+
+    /// Writes a batch without waiting for the disk, unless its commands failed. Any failure breaks the
+    /// store.
+    fn written_behind<T>(
+        &mut self,
+        batch: Batch<'_>,
+        applied: Result<T, String>,
+    ) -> Result<T, String> {
         let written = applied.and_then(|applied| {
             let written = batch.commit(false, false).map_err(|error| words(&error))?;
             Ok((applied, written))
         });
-        match written {
-            Ok((applied, (counts, changes))) => {
-                self.shared.sizes().apply(&changes);
-                self.counts = counts;
-                self.unsynced = true;
-                self.shared.watchers.tell(&events);
-                self.shared.key_changes.add(keys);
-                Ok(applied)
-            }
-            Err(why) => {
-                self.broke(why.clone());
-                Err(why)
-            }
-        }
+        let (applied, (counts, changes)) = written.map_err(|why| self.still(why))?;
+        self.shared.sizes().apply(&changes);
+        self.counts = counts;
+        self.unsynced = true;
+        Ok(applied)
     }
 
     fn moved(&mut self, moves: Moves) -> Result<u64, String> {
@@ -282,19 +286,8 @@ impl Writer {
         let disk = self.shared.disk().ok_or("it is being reopened")?;
         let counts = std::mem::replace(&mut self.counts, Counts::empty());
         let mut batch = Batch::new(&disk, counts);
-        let written = elsewhere::moved(&mut batch, moves).and_then(|count| {
-            let written = batch.commit(false, false).map_err(|error| words(&error))?;
-            Ok((count, written))
-        });
-        match written {
-            Ok((count, (counts, changes))) => {
-                self.shared.sizes().apply(&changes);
-                self.counts = counts;
-                self.unsynced = true;
-                Ok(count)
-            }
-            Err(why) => Err(self.still(why)),
-        }
+        let moved = elsewhere::moved(&mut batch, moves);
+        self.written_behind(batch, moved)
     }
 
     fn sync(&mut self) -> Result<(), String> {

@@ -178,7 +178,10 @@ impl Cluster {
             ));
         }
         let name = name.to_owned();
-        self.make(Command::RingCreated { name, voters }).await
+        self.0
+            .store
+            .apply_all(vec![Command::RingCreated { name, voters }])
+            .await
     }
 
     /// Destroys a ring.
@@ -187,7 +190,10 @@ impl Cluster {
     /// When there is none of this name, or it is in use.
     pub(crate) async fn destroy_ring(&self, name: &str) -> Result<(), String> {
         let name = name.to_owned();
-        self.make(Command::RingDestroyed { name }).await
+        self.0
+            .store
+            .apply_all(vec![Command::RingDestroyed { name }])
+            .await
     }
 
     /// Changes the given properties of a ring. Returns a warning if the loss of one master can lose data.
@@ -205,7 +211,7 @@ impl Cluster {
             keep,
             replicas,
         };
-        self.make(command).await?;
+        self.0.store.apply_all(vec![command]).await?;
         let rings = self.stored_rings()?;
         let ring = rings.active(name)?;
         let (all, replicas) = (ring.voters.len() as u64, ring.replicas());
@@ -227,19 +233,12 @@ impl Cluster {
         ring: Option<String>,
     ) -> Result<(), String> {
         let data_type = data_type.to_owned();
-        self.make(Command::RouteSet {
+        let command = Command::RouteSet {
             data_type,
             ring,
             at_ms: now_ms(),
-        })
-        .await
-    }
-
-    async fn make(&self, command: Command) -> Result<(), String> {
-        let applied = self.0.store.apply(command).await;
-        let applied = applied.map_err(|error| error.to_string())?;
-        let refusal = applied.rejection();
-        refusal.map_or(Ok(()), |refusal| Err(refusal.to_string()))
+        };
+        self.0.store.apply_all(vec![command]).await
     }
 
     /// Returns an error if the removal of masters would lose data of a ring.

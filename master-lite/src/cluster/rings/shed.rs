@@ -60,9 +60,8 @@ impl Source {
 /// The jobs of one pass.
 #[derive(Debug, Default)]
 struct Counts {
-    /// The jobs whose data was removed, and the returns of these.
+    /// The jobs whose data was removed.
     dropped: u64,
-    returns: u64,
     /// The jobs that this master keeps.
     kept: u64,
     /// The jobs that others should keep, which not all of those have confirmed.
@@ -219,7 +218,6 @@ impl Cluster {
                 false => self.remove_if_still(view.version, &jid, ids).await?,
             };
             counts.dropped += u64::from(count > 0);
-            counts.returns += count;
         }
         Ok(())
     }
