@@ -226,10 +226,16 @@ fn same_map(a: &Map<String, Value>, b: &Map<String, Value>, at: &str) -> Result<
 }
 
 fn short(value: &Value) -> String {
+    const ENDS: usize = 300;
     let text = value.to_string();
-    match text.char_indices().nth(300) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
+    let letters: Vec<char> = text.chars().collect();
+    match letters.len() > 2 * ENDS {
+        true => {
+            let head: String = letters[..ENDS].iter().collect();
+            let tail: String = letters[letters.len() - ENDS..].iter().collect();
+            format!("{head} … {tail}")
+        }
+        false => text,
     }
 }
 
