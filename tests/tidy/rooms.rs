@@ -268,6 +268,7 @@ const CRATES: &[&str] = &[
     "agent/undo/src",
     "master-lite/identity/src",
     "master-lite/cluster/src",
+    "master-lite/cluster/base2histogram/src",
 ];
 
 /// A crate, a folder that imports another one although that one imports it, and the reason.
