@@ -119,9 +119,11 @@ impl Settings {
             max_payload_entries: 512,
             snapshot_policy: SnapshotPolicy::LogsSinceLast(self.snapshot_every),
             max_in_snapshot_log_to_keep: self.kept_entries,
-            // The channels reserve their room; the defaults of openraft are 37 MB.
-            api_channel_size: Some(1024),
-            notification_channel_size: Some(1024),
+            // The channels reserve their room, 250 and 960 bytes for a message of the first two. The
+            // defaults of openraft are 37 MB. Senders wait for room: they are a few tasks for each
+            // other master, and the connections, which have 64 requests each.
+            api_channel_size: Some(256),
+            notification_channel_size: Some(256),
             state_machine_channel_size: Some(64),
             enable_pre_vote: Some(true),
             // A leader that was killed must not go on in its term: it may have lost entries that it had
