@@ -241,6 +241,9 @@ impl Cluster {
                 return Error::Log(failure);
             }
             self.look(&status);
+            if self.0.others.forget_silent() {
+                self.show_elsewhere();
+            }
             self.guide_minions(&status, &mut guided);
             self.lead_members(&status);
             link::wait::pause(LOOK).await;
