@@ -6,11 +6,10 @@ use std::collections::BTreeMap;
 use cluster::core::Member;
 use cluster::raft::Status;
 use link::PublicKey;
-use link::wait::pause;
 use value::{Map, log};
 use wire::Masters;
 
-use super::{Cluster, LOOK};
+use super::Cluster;
 use crate::jobs::minions::Connected;
 
 /// Returns the masters for minions: those with a vote, and the others once there is no room for more
@@ -40,27 +39,33 @@ pub(super) fn masters(status: &Status, voters_max: usize, founded_us: u64) -> Ma
     }
 }
 
+/// The guidance that the minions here have got.
+#[derive(Default)]
+pub(super) struct Guided {
+    /// The entry of the log with the masters that they know.
+    agreed_at: u64,
+    /// True if they were sent to other masters.
+    is_sent_away: bool,
+}
+
 impl Cluster {
-    /// Sends the minions here each new list of masters, and to other masters when this one has lost
-    /// its majority, for as long as it runs.
-    pub(super) async fn guide_minions(self) {
-        let (mut known, mut has_sent_away) = (0, false);
-        loop {
-            let status = self.status();
-            if status.agreed_at != known {
-                known = status.agreed_at;
-                self.introduce_all().await;
-            }
-            let is_cut_off = self.minority().is_some();
-            if is_cut_off && !has_sent_away {
-                log::warning(
-                    "This master has lost the majority of its cluster: its minions connect to others",
-                );
-                self.send_away().await;
-            }
-            has_sent_away = is_cut_off;
-            pause(LOOK).await;
+    /// Sends the minions here a new list of masters, and to other masters when this one has lost its
+    /// majority. Does not wait for them.
+    pub(super) fn guide_minions(&self, status: &Status, guided: &mut Guided) {
+        if status.agreed_at != guided.agreed_at {
+            guided.agreed_at = status.agreed_at;
+            let cluster = self.clone();
+            smol::spawn(async move { cluster.introduce_all().await }).detach();
         }
+        let is_cut_off = self.minority().is_some();
+        if is_cut_off && !guided.is_sent_away {
+            log::warning(
+                "This master has lost the majority of its cluster: its minions connect to others",
+            );
+            let cluster = self.clone();
+            smol::spawn(async move { cluster.send_away().await }).detach();
+        }
+        guided.is_sent_away = is_cut_off;
     }
 
     async fn introduce_all(&self) {

@@ -15,7 +15,7 @@ use value::{Map, Value, log};
 use super::join::{Answer, Claim, End, Join, Joined};
 use super::requests::{Ask, Change, What};
 use super::settings::MASTERS_MAX;
-use super::{Cluster, LOOK, lock, tokens};
+use super::{Cluster, lock, tokens};
 use crate::events::Events;
 use crate::store::{Applied, now_ms};
 
@@ -141,33 +141,40 @@ fn step(status: &Status, voters_max: usize) -> Option<Step> {
 }
 
 impl Cluster {
-    /// Gives votes to masters that have caught up, for as long as this master runs. Only the leader
-    /// does.
-    pub(super) async fn lead_members(self) {
-        loop {
-            pause(LOOK).await;
-            let status = self.status();
-            if !status.leads() || status.is_joint {
-                continue;
-            }
-            let Some(step) = step(&status, self.0.settings.voters_max) else {
-                continue;
-            };
-            let _changing = self.0.changing.lock().await;
-            let (promoted, removed) = (self.names(&step.promoted), self.names(&step.removed));
-            let replaced = async {
-                self.release_tokens(&step.removed).await?;
-                let replaced = self.0.group.replace(step.promoted, step.removed).await;
-                replaced.map_err(|error| error.to_string())
-            };
-            match replaced.await {
-                Ok(()) => log::info(format_args!(
-                    "The members of the cluster have changed: with a vote now: [{promoted}]; removed: [{removed}]"
-                )),
-                Err(error) => {
-                    log::warning(format_args!("{error}"));
-                    pause(Duration::from_secs(1)).await;
-                }
+    /// Gives votes to masters that have caught up, if this one leads and no other change of the
+    /// members is under way. Does not wait for the change.
+    pub(super) fn lead_members(&self, status: &Status) {
+        if !status.leads() || status.is_joint {
+            return;
+        }
+        let Some(step) = step(status, self.0.settings.voters_max) else {
+            return;
+        };
+        let Some(changing) = self.0.changing.try_lock_arc() else {
+            return;
+        };
+        let cluster = self.clone();
+        smol::spawn(async move {
+            cluster.make(step).await;
+            drop(changing);
+        })
+        .detach();
+    }
+
+    async fn make(&self, step: Step) {
+        let (promoted, removed) = (self.names(&step.promoted), self.names(&step.removed));
+        let replaced = async {
+            self.release_tokens(&step.removed).await?;
+            let replaced = self.0.group.replace(step.promoted, step.removed).await;
+            replaced.map_err(|error| error.to_string())
+        };
+        match replaced.await {
+            Ok(()) => log::info(format_args!(
+                "The members of the cluster have changed: with a vote now: [{promoted}]; removed: [{removed}]"
+            )),
+            Err(error) => {
+                log::warning(format_args!("{error}"));
+                pause(Duration::from_secs(1)).await;
             }
         }
     }

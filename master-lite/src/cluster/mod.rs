@@ -39,7 +39,8 @@ use cluster::core::Member;
 use cluster::raft::{self, Group, Smol, Status};
 use link::pool::{Pool, Request};
 use link::{Handle, PublicKey};
-use value::{Value, log};
+use smol::channel::{Receiver, Sender, bounded};
+use value::{Value, channel, log};
 
 use crate::jobs::minions::Minions;
 use crate::store::Store;
@@ -53,6 +54,7 @@ pub(crate) use runs::Copy as RunCopy;
 pub(crate) use settings::Settings;
 pub(crate) use start::leave;
 
+use guide::Guided;
 use members::Pending;
 use node::Node;
 use notes::Others;
@@ -96,7 +98,7 @@ struct Shared {
     /// The masters that wait for an administrator.
     pending: Pending,
     /// Locked while the leader changes the members.
-    changing: smol::lock::Mutex<()>,
+    changing: Arc<smol::lock::Mutex<()>>,
     others: Others,
     /// The options that must be the same on all masters.
     options: agreement::Agreement,
@@ -117,6 +119,8 @@ struct Contact {
     /// The longest time without contact in which it serves files and pillar.
     stale_max: Duration,
     state: Mutex<ContactState>,
+    /// A channel that has a message when this master leads, or leads no more.
+    led: (Sender<()>, Receiver<()>),
 }
 
 #[derive(Debug)]
@@ -127,6 +131,8 @@ struct ContactState {
     /// The names of the masters with a vote that do not answer, and the number of all.
     missing: Vec<String>,
     voters: usize,
+    /// The term in which this master leads.
+    leads: Option<u64>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -144,7 +150,9 @@ impl Contact {
                 last_at: now(),
                 missing: Vec::new(),
                 voters: 0,
+                leads: None,
             }),
+            led: bounded(1),
         }
     }
 
@@ -244,21 +252,42 @@ impl Cluster {
     pub(crate) async fn run(&self) -> Error {
         smol::spawn(self.clone().answer_all()).detach();
         smol::spawn(self.clone().tell_others()).detach();
-        smol::spawn(self.clone().lead_members()).detach();
-        smol::spawn(self.clone().guide_minions()).detach();
         smol::spawn(self.clone().keep_rings()).detach();
         smol::spawn(self.clone().give_runs()).detach();
         if self.0.has_joined {
             smol::spawn(self.clone().fetch_roots()).detach();
         }
+        // The caller waits for much else, and would wake up for each look.
+        smol::spawn(self.clone().watch()).await
+    }
+
+    /// Looks at the state of the log, and does what follows from it, until the log fails here.
+    async fn watch(self) -> Error {
+        let mut guided = Guided::default();
         loop {
             let status = self.status();
             if let Some(failure) = status.failure {
                 return Error::Log(failure);
             }
             self.look(&status);
+            if self.0.others.forget_silent() {
+                self.show_elsewhere();
+            }
+            self.guide_minions(&status, &mut guided);
+            self.lead_members(&status);
             link::wait::pause(LOOK).await;
         }
+    }
+
+    /// Returns the term in which this master led at the last look.
+    pub(crate) fn led(&self) -> Option<u64> {
+        lock(&self.0.contact.state).leads
+    }
+
+    /// Waits until the result of [`Cluster::led`] has changed. Only one task may wait.
+    pub(crate) async fn led_changes(&self) {
+        // No deadline: a master may lead for ever.
+        channel::or_closed(self.0.contact.led.1.recv().await);
     }
 
     /// Notes the members, and whether a majority is in contact.
@@ -282,7 +311,7 @@ impl Cluster {
                 state.last_at = now();
             }
         }
-        let alive = self.0.others.within(self.0.contact.most);
+        let alive = self.0.others.alive();
         let silent = |voter: &&u64| **voter != status.node && !alive.contains(*voter);
         state.voters = status.voters.len();
         state.missing = status
@@ -295,6 +324,10 @@ impl Cluster {
         let is_lost = state
             .last
             .is_none_or(|last| last.elapsed() > self.0.contact.most);
+        let leads = (status.leads() && !is_lost).then_some(status.term);
+        if std::mem::replace(&mut state.leads, leads) != leads {
+            channel::if_open(self.0.contact.led.0.try_send(()));
+        }
         drop(state);
         if was_lost && !is_lost {
             log::warning("A majority of the cluster is in contact again");

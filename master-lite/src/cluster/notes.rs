@@ -1,13 +1,13 @@
-//! [`Note`]: a report of each master to the others, several times a second if it changes and
-//! twice a second if not: the minions that are connected to it, and whether it is in contact with a
-//! majority. Nothing of it is stored or agreed on.
+//! [`Note`]: a report of each master to the others, several times a second if it changes and once a
+//! second if not: the minions that have connected to it and left it, and whether it is in contact
+//! with a majority. Nothing of it is stored or agreed on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use link::PublicKey;
-use link::wait::pause;
+use link::wait::{pause, within};
 use value::{Map, Value, log};
 use wire::Id;
 
@@ -18,7 +18,7 @@ use super::{Cluster, lock};
 use crate::jobs::minions::Relay;
 
 /// The interval between two notes if nothing has changed, and if something has.
-const EVERY: Duration = Duration::from_millis(500);
+const EVERY: Duration = Duration::from_secs(1);
 const SOON: Duration = Duration::from_millis(100);
 /// The time after which a master that sent no note is not up.
 const SILENT_MAX: Duration = Duration::from_secs(3);
@@ -107,16 +107,7 @@ pub(super) struct Others(Mutex<BTreeMap<u64, Other>>);
 impl Others {
     /// Returns the masters that are up.
     pub(super) fn alive(&self) -> BTreeSet<u64> {
-        self.within(SILENT_MAX)
-    }
-
-    /// Returns the masters that have sent a note within a time.
-    pub(super) fn within(&self, time: Duration) -> BTreeSet<u64> {
-        let others = lock(&self.0);
-        let alive = others
-            .iter()
-            .filter(|(_, other)| other.at.elapsed() <= time);
-        alive.map(|(number, _)| *number).collect()
+        self.boots().into_keys().collect()
     }
 
     /// Returns the masters that are up, each with the number of its start.
@@ -168,7 +159,7 @@ impl Others {
     }
 
     /// Forgets the masters that are not up any more. Returns whether there were any.
-    fn forget_silent(&self) -> bool {
+    pub(super) fn forget_silent(&self) -> bool {
         let mut others = lock(&self.0);
         let before = others.len();
         others.retain(|_, other| other.at.elapsed() <= SILENT_MAX);
@@ -176,67 +167,83 @@ impl Others {
     }
 }
 
+/// The minions of a master with their keys. The same object is sent until there is a change, so that
+/// thousands of minions are neither copied nor compared each time.
+type Here = Arc<BTreeMap<Id, PublicKey>>;
+
 /// The state of the notes to one master.
 #[derive(Default)]
 struct Sent {
     number: u64,
     /// The minions that it knows; `None` if it has to get all of them.
-    known: Option<BTreeMap<Id, PublicKey>>,
+    known: Option<Here>,
+}
+
+impl Sent {
+    /// Returns the next note. The master has to get all minions after it, until its answer is known.
+    fn next(&mut self, here: &Here, boot: u64, is_cut_off: bool) -> Note {
+        self.number += 1;
+        let known = self.known.take();
+        let (came, went) = match &known {
+            Some(known) if Arc::ptr_eq(known, here) => Default::default(),
+            known => difference(known.as_deref(), here),
+        };
+        Note {
+            boot,
+            number: self.number,
+            is_whole: known.is_none(),
+            came,
+            went,
+            is_cut_off,
+            options: None,
+        }
+    }
 }
 
 impl Cluster {
     /// Sends notes to the other masters, for as long as this one runs.
     pub(super) async fn tell_others(self) {
         let mut sent: BTreeMap<u64, Arc<smol::lock::Mutex<Sent>>> = BTreeMap::new();
-        let mut last = (BTreeMap::new(), Instant::now());
+        let changes = self.0.minions.changes();
+        let mut here = Arc::new(self.0.minions.here());
         loop {
-            let here = self.0.minions.here();
-            if here != last.0 || last.1.elapsed() >= EVERY {
-                last = (here.clone(), Instant::now());
-                let mut others = self.status().members;
-                others.remove(&self.0.node.number);
-                sent.retain(|number, _| others.contains_key(number));
-                for number in others.into_keys() {
-                    let state = sent.entry(number).or_default().clone();
-                    let (cluster, here) = (self.clone(), here.clone());
-                    smol::spawn(async move { cluster.tell(number, &state, here).await }).detach();
-                }
-            }
-            if self.0.others.forget_silent() {
-                self.show_elsewhere();
+            let mut others = self.status().members;
+            others.remove(&self.0.node.number);
+            sent.retain(|number, _| others.contains_key(number));
+            for number in others.into_keys() {
+                let state = sent.entry(number).or_default().clone();
+                let (cluster, here) = (self.clone(), here.clone());
+                smol::spawn(async move { cluster.tell(number, &state, here).await }).detach();
             }
             pause(SOON).await;
+            if within(EVERY - SOON, changes.recv()).await.is_some() {
+                here = Arc::new(self.0.minions.here());
+            }
         }
     }
 
-    /// Sends a note to a master, unless one is under way.
-    async fn tell(
-        &self,
-        number: u64,
-        state: &smol::lock::Mutex<Sent>,
-        here: BTreeMap<Id, PublicKey>,
-    ) {
+    /// Sends a note to a master, and a second one with all minions if it needs them. Does nothing if
+    /// a note is under way.
+    async fn tell(&self, number: u64, state: &smol::lock::Mutex<Sent>, here: Here) {
         let Some(mut sent) = state.try_lock() else {
             return;
         };
-        sent.number += 1;
-        let known = sent.known.take();
-        let (came, went) = difference(known.as_ref(), &here);
-        let note = Note {
-            boot: self.0.node.boot,
-            number: sent.number,
-            is_whole: known.is_none(),
-            came,
-            went,
-            is_cut_off: self.minority().is_some(),
-            options: known.is_none().then(|| self.0.options.clone()),
-        };
-        match self.ask(number, &Ask::Note(note), NOTE_MAX).await {
-            Ok(is_known) => sent.known = is_known.is_true().then_some(here),
-            Err(error) => log::debug(format_args!(
-                "cannot tell the master {} of the connected minions: {error}",
-                self.name(number)
-            )),
+        for _ in 0..2 {
+            let mut note = sent.next(&here, self.0.node.boot, self.minority().is_some());
+            note.options = note.is_whole.then(|| self.0.options.clone());
+            match self.ask(number, &Ask::Note(note), NOTE_MAX).await {
+                Ok(is_known) if is_known.is_true() => {
+                    sent.known = Some(here);
+                    return;
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    return log::debug(format_args!(
+                        "cannot tell the master {} of the connected minions: {error}",
+                        self.name(number)
+                    ));
+                }
+            }
         }
     }
 
@@ -281,7 +288,7 @@ impl Cluster {
     }
 
     /// Makes the minions of the other masters reachable.
-    fn show_elsewhere(&self) {
+    pub(super) fn show_elsewhere(&self) {
         let others = lock(&self.0.others.0);
         let elsewhere = others.iter().flat_map(|(number, other)| {
             let relay: Arc<dyn Relay> = Arc::new(Through::new(self, *number));
@@ -339,6 +346,29 @@ mod tests {
             others.alive().is_empty(),
             "its minions are not known any more"
         );
+    }
+
+    #[test]
+    fn a_note_has_only_what_has_changed_since_one_that_was_taken() {
+        let here = |ids: &[&str]| {
+            let came = note(0, false, ids, &[]).came;
+            Arc::new(came.into_iter().collect::<BTreeMap<_, _>>())
+        };
+        let before = here(&["m1", "m2"]);
+        let mut sent = Sent::default();
+        let whole = note(1, true, &["m1", "m2"], &[]);
+        assert_eq!(sent.next(&before, 1, false), whole);
+        sent.known = Some(before.clone());
+        assert_eq!(sent.next(&before, 1, false), note(2, false, &[], &[]));
+        sent.known = Some(before);
+        let after = here(&["m2", "m3"]);
+        assert_eq!(
+            sent.next(&after, 1, false),
+            note(3, false, &["m3"], &["m1"])
+        );
+        // The answer to that one did not come.
+        let whole = note(4, true, &["m2", "m3"], &[]);
+        assert_eq!(sent.next(&after, 1, false), whole);
     }
 
     #[test]

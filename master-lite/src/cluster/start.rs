@@ -107,7 +107,7 @@ impl Cluster {
             keys,
             minions: minions.clone(),
             pending: super::Pending::default(),
-            changing: smol::lock::Mutex::new(()),
+            changing: Arc::default(),
             others: super::Others::default(),
             options: super::agreement::Agreement::of(opts),
             contact,

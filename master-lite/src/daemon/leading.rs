@@ -14,8 +14,11 @@ use crate::event_return::EventReturn;
 use crate::reactor::Reactor;
 use crate::store::Error;
 
-/// The interval between two looks whether this master leads.
-const LOOK: Duration = Duration::from_millis(200);
+/// The time after which a leader that could not begin tries it again.
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// The work in a term.
+type Running = (u64, Arc<Reactor>, Vec<Task<()>>);
 
 /// The work of a leader.
 pub(super) struct Leading {
@@ -33,11 +36,11 @@ impl Leading {
     /// Works while this master leads the cluster, for as long as it runs.
     pub(super) async fn follow(&self, cluster: &Cluster, reactor: Arc<Reactor>) -> Infallible {
         reactor.set_leader(false);
-        let mut running: Option<(u64, Arc<Reactor>, Vec<Task<()>>)> = None;
+        let mut running: Option<Running> = None;
         loop {
-            let term = cluster.leads();
-            let is_running = running.as_ref().map(|(term, ..)| *term);
-            if term != is_running {
+            let term = cluster.led();
+            let runs_in = |running: &Option<Running>| running.as_ref().map(|(term, ..)| *term);
+            if term != runs_in(&running) {
                 if let Some((term, reactor, tasks)) = running.take() {
                     log::warning(format_args!(
                         "This master does not lead the cluster any more (term {term}): another one reacts to events"
@@ -60,7 +63,10 @@ impl Leading {
                     }
                 }
             }
-            pause(LOOK).await;
+            match term == runs_in(&running) {
+                true => cluster.led_changes().await,
+                false => pause(AGAIN).await,
+            }
         }
     }
 }

@@ -362,6 +362,7 @@ pub(crate) fn run<T>(
     reread: Reread<'_>,
     when_it_listens: impl FnOnce() -> T,
 ) -> Result<(), Error> {
+    link::wait::start_calmly();
     let configured = opts.clone();
     let hook = Settings::take(&mut opts)?;
     let pki = Pki::open(&opts.path("pki_dir"))?;

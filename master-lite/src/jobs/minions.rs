@@ -10,7 +10,7 @@ use link::wait::within;
 use link::{Error, Handle, PublicKey};
 use smol::channel::{Receiver, Sender, bounded};
 use smol::future::FutureExt;
-use value::{Map, Value};
+use value::{Map, Value, channel};
 use wire::{Id, Request};
 
 use crate::store::Origin;
@@ -76,6 +76,8 @@ struct All {
     awaited: HashMap<Id, (Sender<()>, Receiver<()>)>,
     /// The number of connections so far.
     count: u64,
+    /// The channel that has a message when a minion of this master has come or gone.
+    changes: Option<Sender<()>>,
     /// True once the master ends: connections that are lost from then on are not the minions' doing.
     is_ending: bool,
 }
@@ -158,6 +160,12 @@ impl All {
         }
     }
 
+    fn changed(&self) {
+        if let Some(changes) = &self.changes {
+            channel::if_open(changes.try_send(()));
+        }
+    }
+
     fn get(&self, id: &Id) -> Option<Connected> {
         let connected = self.by_id.get(id).or_else(|| self.elsewhere.get(id));
         connected.cloned()
@@ -227,6 +235,7 @@ impl Minions {
         } else {
             all.awaited.remove(&id);
             all.moving.remove(&id);
+            all.changed();
             if let Some(old) = all.by_id.insert(id, connected) {
                 old.close("the minion has connected again");
                 is_replaced = true;
@@ -246,6 +255,7 @@ impl Minions {
             return Went::Other;
         }
         let lost = all.by_id.remove(id);
+        all.changed();
         if all.is_clustered {
             all.left(id.clone());
         }
@@ -324,6 +334,14 @@ impl Minions {
         }
         let awaited = all.awaited.entry(id.clone());
         Err(awaited.or_insert_with(|| bounded(1)).1.clone())
+    }
+
+    /// Returns a channel that has a message whenever minions of this master have come or gone. Only
+    /// the last one that was returned gets messages.
+    pub(crate) fn changes(&self) -> Receiver<()> {
+        let (sender, changes) = bounded(1);
+        self.all().changes = Some(sender);
+        changes
     }
 
     /// Returns the minions that are connected to this master, with their keys.

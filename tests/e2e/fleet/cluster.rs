@@ -280,6 +280,46 @@ fn a_master_in_a_minority_refuses_changes_and_says_why() {
     });
 }
 
+/// Returns a number from the status of a process or of one of its threads.
+fn number(status: &str, name: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    let first = line.unwrap().split_whitespace().next();
+    first.unwrap().parse().unwrap()
+}
+
+/// Returns how often the threads of a process have waited.
+fn waits(process: u32) -> u64 {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let statuses =
+        tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("status")).ok());
+    statuses
+        .map(|status| number(&status, "voluntary_ctxt_switches:"))
+        .sum()
+}
+
+#[test]
+fn an_idle_master_has_little_memory_and_seldom_wakes_up() {
+    // A master had 31 MB and 470 waits a second, and has 8 MB and 160.
+    const MEMORY_MAX_KB: u64 = 16 << 10;
+    const WAITS_MAX: u64 = 300;
+    const SECONDS: u64 = 5;
+    let masters = Masters::with(3, SECRET);
+    std::thread::sleep(Duration::from_secs(3));
+    let processes = masters.all.iter();
+    let processes: Vec<u32> = processes
+        .map(|fleet| fleet.master.as_ref().unwrap().0.id())
+        .collect();
+    let before: Vec<u64> = processes.iter().map(|process| waits(*process)).collect();
+    std::thread::sleep(Duration::from_secs(SECONDS));
+    for (process, before) in processes.iter().zip(before) {
+        let rate = (waits(*process) - before) / SECONDS;
+        assert!(rate < WAITS_MAX, "{rate} waits a second");
+        let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+        let memory = number(&status, "RssAnon:");
+        assert!(memory < MEMORY_MAX_KB, "{memory} kB");
+    }
+}
+
 #[test]
 fn one_master_becomes_three_and_one_again_with_its_minions() {
     let (network, port) = network();

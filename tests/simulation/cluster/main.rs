@@ -90,8 +90,7 @@ fn outcome(seed: u64, sabotage: Option<Sabotage>) -> Result<u64, String> {
 
 fn main() -> ExitCode {
     let first = number("PINCH_SEED").unwrap_or(0);
-    let count = number("PINCH_CLUSTER_SEEDS").or_else(|| number("PINCH_SEEDS"));
-    let count = count.unwrap_or(2000);
+    let count = number("PINCH_SEEDS").unwrap_or(2000);
     let sabotage = number("PINCH_SABOTAGE").map(|number| SABOTAGES[number as usize - 1]);
     if sabotage.is_none() && count != 1 {
         // The panics of sabotaged clusters are outcomes.

@@ -20,7 +20,7 @@ use super::network::{Clients, Link};
 use super::proposer::{Proposer, take_from_other};
 use super::types::Types;
 use super::waiting::{PENDING_MAX, Waiting};
-use super::{InstantOf, Runtime};
+use super::{InstantOf, Runtime, heartbeat};
 use crate::core::Member;
 
 /// The timing of a group, and the size of its log.
@@ -115,13 +115,15 @@ impl Settings {
             cluster_name: "pinch".to_owned(),
             election_timeout_min: millis(min),
             election_timeout_max: millis(max),
-            heartbeat_interval: (millis(min) / 3).max(1),
+            heartbeat_interval: heartbeat::interval_of_openraft(millis(min)),
             max_payload_entries: 512,
             snapshot_policy: SnapshotPolicy::LogsSinceLast(self.snapshot_every),
             max_in_snapshot_log_to_keep: self.kept_entries,
-            // The channels reserve their room; the defaults of openraft are 37 MB.
-            api_channel_size: Some(1024),
-            notification_channel_size: Some(1024),
+            // The channels reserve their room, 250 and 960 bytes for a message of the first two. The
+            // defaults of openraft are 37 MB. Senders wait for room: they are a few tasks for each
+            // other master, and the connections, which have 64 requests each.
+            api_channel_size: Some(256),
+            notification_channel_size: Some(256),
             state_machine_channel_size: Some(64),
             enable_pre_vote: Some(true),
             // A leader that was killed must not go on in its term: it may have lost entries that it had
@@ -153,6 +155,7 @@ impl<R: Runtime, M: Machine> Group<R, M> {
             // Transfers of earlier starts have other numbers.
             transfers: Arc::new(AtomicU64::new(boot << 32)),
         };
+        let every = heartbeat::every(config.election_timeout_min);
         let config = config.validate();
         let config = config.map_err(|error| io::Error::other(error.to_string()))?;
         let raft = Raft::new(node, Arc::new(config), clients, log, applier).await;
@@ -163,6 +166,7 @@ impl<R: Runtime, M: Machine> Group<R, M> {
             waiting: waiting.clone(),
         };
         drop(R::spawn(proposer.run()));
+        drop(R::spawn(heartbeat::send(raft.clone(), every)));
         Ok(Self {
             shared: Arc::new(Shared {
                 raft,

@@ -3,6 +3,7 @@
 mod bytes;
 pub mod channels;
 mod group;
+mod heartbeat;
 pub mod log;
 pub mod machine;
 pub mod medium;

@@ -21,8 +21,10 @@ use super::waiting::Waiting;
 use super::{InstantOf, Runtime};
 use crate::core::{Member, Proposal};
 
-/// The time after which the leader is looked up again.
+/// The time after which the leader is looked up again while proposals wait.
 const TICK: Duration = Duration::from_millis(50);
+/// The same time while none waits. A new proposal ends it.
+const IDLE: Duration = Duration::from_secs(1);
 /// The time after which the leader must have applied a proposal that it took. Otherwise it is offered
 /// again, because the leader may have lost it.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -74,7 +76,10 @@ impl<R: Runtime, M: Machine, L: Link> Proposer<R, M, L> {
                         R::sleep(TICK).await;
                     }
                 },
-                _ => self.waiting.added().or(R::sleep(TICK)).await,
+                _ => {
+                    let time = if self.waiting.is_empty() { IDLE } else { TICK };
+                    self.waiting.added().or(R::sleep(time)).await;
+                }
             }
         }
     }

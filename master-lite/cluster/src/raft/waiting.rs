@@ -94,6 +94,11 @@ impl<T, I: Copy + Ord> Waiting<T, I> {
         Ok(result)
     }
 
+    /// Returns whether no proposal waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.state().pending.is_empty()
+    }
+
     /// Waits until something was added.
     pub(super) async fn added(&self) {
         // No deadline: the caller has one.
