@@ -150,6 +150,7 @@ impl Master {
         let keys = Keys::open(&opts.path("pki_dir"), &store, &minions, use_of(&cluster))?;
         let rotation = Rotation::open(pki, store.clone(), minions.clone(), cluster.is_some())?;
         let wheel = Wheel {
+            store: store.clone(),
             opts: opts.clone(),
             events: events.clone(),
             keys: keys.clone(),

@@ -306,7 +306,12 @@ impl Reactor {
             }
         }
         board.began(at);
-        let (runners, jid) = (self.runners(), board.jid(at).await);
+        let (mut runners, jid) = (self.runners(), board.jid(at).await);
+        if client.may_be_done_again() {
+            // The next leader repeats it, and an administrator may have changed the key since: a
+            // master that does not lead any more must not change it.
+            runners.runs.wheel = runners.runs.wheel.through(self.store.clone());
+        }
         let called = smol::unblock(move || {
             let cx = runners.context(true);
             let Client {

@@ -10,7 +10,7 @@ use wire::tag;
 
 use crate::events::Events;
 use crate::keys::{Keys, Rotation};
-use crate::store::now_ms;
+use crate::store::{Store, now_ms};
 
 /// The wheel functions about keys.
 #[derive(Clone)]
@@ -18,16 +18,23 @@ pub(crate) struct Wheel {
     pub(crate) opts: Arc<Opts>,
     pub(crate) events: Events,
     pub(crate) keys: Keys,
+    /// The handle of the store through which keys are changed.
+    pub(crate) store: Store,
     pub(crate) rotation: Rotation,
 }
 
 impl Wheel {
+    /// Returns these functions with another handle of the store, which may have a fence.
+    pub(crate) fn through(self, store: Store) -> Self {
+        Self { store, ..self }
+    }
+
     /// Calls a function `key.…`, and fires the events of its changes.
     pub(crate) async fn key(&self, fun: &str, arg: Vec<Value>) -> Result<Value, String> {
         let (wheel, fun) = (self.clone(), fun.to_owned());
         let call = move || {
             let keys = key::Keys {
-                store: wheel.keys.store(),
+                store: &wheel.store,
                 files: wheel.keys.files(),
                 rotation: &wheel.rotation,
                 hash_type: wheel.opts.text("hash_type").unwrap_or("sha256"),

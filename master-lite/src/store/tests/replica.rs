@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use cluster::core::Member;
 use cluster::raft::log::Log;
 use cluster::raft::medium;
-use cluster::raft::{Group, Link, LinkError, Settings};
+use cluster::raft::{Group, Link, LinkError, NotAgreed, Settings};
 
 use super::super::replica::{Journal, Replica};
 use super::super::rows::{Table, at};
@@ -161,6 +161,28 @@ fn three_masters_have_one_state_whichever_of_them_gets_a_command() {
     soon("its command is applied", || {
         have_the_same(&[&masters[1], &masters[2], &new])
     });
+}
+
+#[test]
+fn a_leader_of_an_earlier_term_changes_no_key() {
+    let process = Process::default();
+    let master = process.start(1, &Settings::default());
+    let group = &master.journal.group;
+    smol::block_on(group.found(BTreeMap::from([(1, member(1))]))).unwrap();
+    let store = &master.world.store;
+    store.apply_blocking(offered("m1", 1)).unwrap();
+    let term = group.status().term;
+
+    let earlier = store.fenced(term - 1);
+    let refused = earlier.apply_blocking(accepted("m1", 1)).unwrap_err();
+    assert!(matches!(refused, Error::NotAgreed(NotAgreed::Fenced)));
+    let key = store.key(&id("m1")).unwrap().unwrap();
+    assert_eq!(key.state, KeyState::Pending);
+
+    let present = store.fenced(term);
+    present.apply_blocking(accepted("m1", 1)).unwrap();
+    let key = store.key(&id("m1")).unwrap().unwrap();
+    assert_eq!(key.state, KeyState::Accepted);
 }
 
 #[test]
