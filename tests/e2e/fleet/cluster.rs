@@ -36,22 +36,33 @@ fn network() -> (String, u16) {
 impl Masters {
     /// Starts masters with these lines in the configuration of each.
     pub(super) fn with(count: usize, config: &str) -> Self {
-        let (network, port) = network();
-        let mut masters = Self {
-            all: Vec::new(),
-            network,
-            port,
-        };
+        let mut masters = Self::new();
         for number in 1..=count {
             masters.prepare(number, count, config);
         }
-        for fleet in &mut masters.all {
+        masters.start_all();
+        masters
+    }
+
+    /// Returns a cluster to which masters are added.
+    pub(super) fn new() -> Self {
+        let (network, port) = network();
+        Self {
+            all: Vec::new(),
+            network,
+            port,
+        }
+    }
+
+    /// Starts the masters, and waits until they are one cluster.
+    pub(super) fn start_all(&mut self) {
+        for fleet in &mut self.all {
             fleet.begin_master();
         }
-        masters.soon("all masters are in the cluster", |masters| {
+        self.soon("all masters are in the cluster", |masters| {
+            let count = masters.all.len();
             masters.all.iter().all(|fleet| voters(fleet).len() == count)
         });
-        masters
     }
 
     /// Adds a master that knows the first `known` ones. It is not started.
@@ -96,8 +107,7 @@ impl Masters {
     /// Starts minions that know these masters, by number, and accepts their keys at the first one.
     pub(super) fn minions(&mut self, known: &[(&str, usize)]) {
         for (id, number) in known {
-            let (name, port) = (self.name(*number), self.all[0].port);
-            let config = format!("master: {name}\nmaster_port: {port}\nmaster_alive_interval: 1\n");
+            let config = self.minion_config(*number);
             self.all[0].start_minion(id, &config);
         }
         self.soon("the keys are offered", |masters| {
@@ -115,6 +125,12 @@ impl Masters {
                     .all(|(id, _)| answered.contains(&format!("\"{id}\": true")))
             });
         }
+    }
+
+    /// Returns the lines of the configuration of a minion that knows a master.
+    pub(super) fn minion_config(&self, number: usize) -> String {
+        let (name, port) = (self.name(number), self.all[0].port);
+        format!("master: {name}\nmaster_port: {port}\nmaster_alive_interval: 1\n")
     }
 
     pub(super) fn ping(&self, number: usize) -> String {

@@ -41,6 +41,7 @@ mod runners;
 mod schedule;
 mod secret;
 mod self_healing;
+mod storm;
 mod survival;
 mod upkeep;
 
@@ -88,12 +89,23 @@ impl Drop for Process {
 
 impl Process {
     fn start(program: &Path, words: &[&str], log: &Path) -> Self {
+        Self::start_in(&[], program, words, log)
+    }
+
+    /// Starts a program with more variables in its environment.
+    fn start_in(
+        environment: &[(String, PathBuf)],
+        program: &Path,
+        words: &[&str],
+        log: &Path,
+    ) -> Self {
         let log = fs::OpenOptions::new()
             .create(true)
             .append(true)
             .open(log)
             .unwrap();
         let child = in_recorded_environment(Command::new(program).args(words))
+            .envs(environment.iter().map(|(name, path)| (name, path)))
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log)
@@ -109,6 +121,8 @@ pub(crate) struct Fleet {
     port: u16,
     master: Option<Process>,
     minions: Vec<(String, Process)>,
+    /// More variables of the environment of the master.
+    environment: Vec<(String, PathBuf)>,
     _turn: Turn,
 }
 
@@ -167,6 +181,7 @@ impl Fleet {
             port,
             master: None,
             minions: Vec::new(),
+            environment: Vec::new(),
             _turn: turn,
         }
     }
@@ -186,11 +201,26 @@ impl Fleet {
     fn begin_master(&mut self) {
         let etc = self.path("master/etc").display().to_string();
         let words = ["salt-master", "-c", &etc];
-        self.master = Some(Process::start(
+        self.master = Some(Process::start_in(
+            &self.environment,
             &PROGRAM,
             &words,
             &self.path("master/output"),
         ));
+    }
+
+    fn set_environment(&mut self, name: &str, path: &Path) {
+        self.environment.push((name.to_owned(), path.to_owned()));
+    }
+
+    fn master_pid(&self) -> i32 {
+        let master = self.master.as_ref().unwrap();
+        i32::try_from(master.0.id()).unwrap()
+    }
+
+    fn master_has_ended(&mut self) -> bool {
+        let master = self.master.as_mut().unwrap();
+        master.0.try_wait().unwrap().is_some()
     }
 
     /// Makes a master that is not started listen on another port.

@@ -1,0 +1,221 @@
+//! The faults of masters: each begins, lasts for a while, and ends.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tests::chance::Chance;
+
+use super::super::cluster::Masters;
+use super::work::Clients;
+
+/// The maximum number of masters with a fault at a time: a majority has none.
+const AT_ONCE: usize = 2;
+/// The maximum time of a fault in milliseconds.
+const LASTS_MAX_MS: u64 = 20_000;
+/// The maximum time between faults in milliseconds.
+const BETWEEN_MAX_MS: u64 = 5_000;
+/// The maximum number of seconds by which a clock jumps: ten years.
+const JUMP_MAX: u64 = 10 * 365 * 86_400;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Fault {
+    /// It is killed, and starts again.
+    Killed,
+    /// It is stopped by SIGSTOP.
+    Paused,
+    /// It reaches no other master.
+    Apart,
+    /// It gets no message of another master.
+    Deaf,
+    /// Its clock jumps.
+    Clock,
+    /// Its disk is full.
+    Full,
+}
+
+const FAULTS: [Fault; 6] = [
+    Fault::Killed,
+    Fault::Paused,
+    Fault::Apart,
+    Fault::Deaf,
+    Fault::Clock,
+    Fault::Full,
+];
+
+/// A fault that a master has.
+struct Open {
+    master: usize,
+    fault: Fault,
+    end: Instant,
+}
+
+/// The masters, and their faults.
+pub(super) struct Faults<'a> {
+    masters: &'a mut Masters,
+    clients: &'a Clients,
+    chance: Chance,
+    open: Vec<Open>,
+    /// How many faults there were.
+    pub(super) count: usize,
+}
+
+/// Runs a command that must succeed.
+pub(super) fn run(words: &[&str]) {
+    let status = Command::new(words[0]).args(&words[1..]).status().unwrap();
+    assert!(status.success(), "{words:?}: {status}");
+}
+
+/// Replaces the rules of this network.
+fn drop_packets(rules: &str) {
+    let text = format!(
+        "table inet storm {{}}\ndelete table inet storm\ntable inet storm {{\nchain output {{\ntype filter hook output priority 0;\n{rules}}}\n}}\n"
+    );
+    let mut nft = Command::new("nft")
+        .args(["-f", "-"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    nft.stdin
+        .take()
+        .unwrap()
+        .write_all(text.as_bytes())
+        .unwrap();
+    assert!(nft.wait().unwrap().success(), "{text}");
+}
+
+/// Fills a file system.
+fn fill(folder: &Path) {
+    let mut file = fs::File::create(folder.join("filler")).unwrap();
+    let zeros = vec![0; 1 << 20];
+    while file.write_all(&zeros).is_ok() {}
+}
+
+impl<'a> Faults<'a> {
+    pub(super) fn new(masters: &'a mut Masters, clients: &'a Clients, seed: u64) -> Self {
+        Self {
+            masters,
+            clients,
+            chance: Chance(seed),
+            open: Vec::new(),
+            count: 0,
+        }
+    }
+
+    /// Begins and ends faults for this time, and then ends all.
+    pub(super) fn run_for(&mut self, time: Duration) {
+        let began = Instant::now();
+        while began.elapsed() < time {
+            self.end_old();
+            if self.open.len() < AT_ONCE {
+                self.begin();
+            }
+            let pause = self.chance.below(BETWEEN_MAX_MS);
+            std::thread::sleep(Duration::from_millis(pause));
+        }
+        for open in std::mem::take(&mut self.open) {
+            self.end(&open);
+        }
+    }
+
+    fn end_old(&mut self) {
+        let is_over = |open: &Open| open.end <= Instant::now();
+        let (old, open) = std::mem::take(&mut self.open)
+            .into_iter()
+            .partition::<Vec<_>, _>(is_over);
+        self.open = open;
+        for open in &old {
+            self.end(open);
+        }
+    }
+
+    fn begin(&mut self) {
+        let all = 0..self.masters.all.len();
+        let well: Vec<usize> = all
+            .filter(|number| self.open.iter().all(|open| open.master != *number))
+            .collect();
+        let (master, fault) = (*self.chance.one(&well), *self.chance.one(&FAULTS));
+        let lasts = Duration::from_millis(self.chance.below(LASTS_MAX_MS));
+        self.clients.set_well(master, fault == Fault::Clock);
+        self.clients
+            .say(&format!("master {}: {fault:?} for {lasts:.1?}", master + 1));
+        self.open.push(Open {
+            master,
+            fault,
+            end: Instant::now() + lasts,
+        });
+        self.count += 1;
+        let fleet = &mut self.masters.all[master];
+        match fault {
+            Fault::Killed => fleet.kill_master(),
+            Fault::Paused => self.signal(master, Signal::STOP),
+            Fault::Apart | Fault::Deaf => self.divide(),
+            Fault::Clock => {
+                let far = i64::try_from(self.chance.below(2 * JUMP_MAX)).unwrap();
+                let seconds = far - i64::try_from(JUMP_MAX).unwrap();
+                fs::write(fleet.path("clock"), seconds.to_string()).unwrap();
+            }
+            Fault::Full => fill(&fleet.path("master/cache")),
+        }
+    }
+
+    fn end(&mut self, open: &Open) {
+        let fleet = &mut self.masters.all[open.master];
+        let may_end = matches!(open.fault, Fault::Killed | Fault::Full);
+        assert!(
+            may_end || !fleet.master_has_ended(),
+            "master {} has ended: {}",
+            open.master + 1,
+            fleet.logs()
+        );
+        match open.fault {
+            Fault::Killed => fleet.begin_master(),
+            Fault::Paused => self.signal(open.master, Signal::CONT),
+            Fault::Apart | Fault::Deaf => self.divide(),
+            Fault::Clock => fs::write(fleet.path("clock"), "0").unwrap(),
+            Fault::Full => {
+                fs::remove_file(fleet.path("master/cache/filler")).unwrap();
+                // It may have ended, as a service that its manager then starts again.
+                if fleet.master_has_ended() {
+                    fleet.kill_master();
+                    fleet.begin_master();
+                }
+            }
+        }
+        self.clients.set_well(open.master, true);
+        self.clients.say(&format!(
+            "master {}: no longer {:?}",
+            open.master + 1,
+            open.fault
+        ));
+    }
+
+    fn signal(&self, master: usize, signal: Signal) {
+        let pid = self.masters.all[master].master_pid();
+        kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+    }
+
+    /// Makes the network drop what the masters with such a fault do not send or get.
+    fn divide(&self) {
+        let mut rules = BTreeSet::new();
+        for open in &self.open {
+            let name = self.masters.name(open.master + 1);
+            for other in (1..=self.masters.all.len()).map(|number| self.masters.name(number)) {
+                if other == name {
+                    continue;
+                }
+                if matches!(open.fault, Fault::Apart | Fault::Deaf) {
+                    rules.insert(format!("ip saddr {other} ip daddr {name} drop\n"));
+                }
+                if open.fault == Fault::Apart {
+                    rules.insert(format!("ip saddr {name} ip daddr {other} drop\n"));
+                }
+            }
+        }
+        drop_packets(&rules.into_iter().collect::<String>());
+    }
+}
