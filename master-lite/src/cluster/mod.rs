@@ -14,6 +14,7 @@
 //! contain secrets, which the log must not keep.
 
 mod agreement;
+mod clock;
 mod error;
 mod guide;
 mod join;
@@ -54,6 +55,7 @@ pub(crate) use runs::Copy as RunCopy;
 pub(crate) use settings::Settings;
 pub(crate) use start::leave;
 
+use clock::Clock;
 use guide::Guided;
 use members::Pending;
 use node::Node;
@@ -100,6 +102,7 @@ struct Shared {
     /// Locked while the leader changes the members.
     changing: Arc<smol::lock::Mutex<()>>,
     others: Others,
+    clock: Clock,
     /// The options that must be the same on all masters.
     options: agreement::Agreement,
     contact: Arc<Contact>,
@@ -270,6 +273,7 @@ impl Cluster {
                 return Error::Log(failure);
             }
             self.look(&status);
+            self.0.clock.follow(&self.0.others);
             if self.0.others.forget_silent() {
                 self.show_elsewhere();
             }

@@ -16,6 +16,7 @@ use super::relay::Through;
 use super::requests::{Ask, key};
 use super::{Cluster, lock};
 use crate::jobs::minions::Relay;
+use crate::store::clock;
 
 /// The interval between two notes if nothing has changed, and if something has.
 const EVERY: Duration = Duration::from_secs(1);
@@ -39,6 +40,8 @@ pub(super) struct Note {
     pub(super) went: Vec<Id>,
     /// True if the master has no contact to a majority.
     pub(super) is_cut_off: bool,
+    /// The time of the clock of its machine.
+    pub(super) clock_ms: u64,
     /// The options that must be the same on all masters, if `is_whole`.
     pub(super) options: Option<Agreement>,
 }
@@ -58,7 +61,8 @@ impl Note {
             .with("is_whole", self.is_whole)
             .with("came", Value::list(came))
             .with("went", Value::list(went))
-            .with("is_cut_off", self.is_cut_off);
+            .with("is_cut_off", self.is_cut_off)
+            .with("clock_ms", self.clock_ms);
         if let Some(options) = &self.options {
             map.insert("options", options.value());
         }
@@ -82,6 +86,7 @@ impl Note {
             came: came.collect::<Option<_>>()?,
             went: went.collect::<Option<_>>()?,
             is_cut_off: map.get("is_cut_off")?.is_true(),
+            clock_ms: number("clock_ms")?,
             options: match map.get("options") {
                 Some(options) => Some(Agreement::from_value(options)?),
                 None => None,
@@ -96,6 +101,8 @@ struct Other {
     number: u64,
     at: Instant,
     is_cut_off: bool,
+    /// The time of its machine's clock when it sent the last note.
+    clock_ms: u64,
     options: Agreement,
     minions: BTreeMap<Id, PublicKey>,
 }
@@ -112,11 +119,22 @@ impl Others {
 
     /// Returns the masters that are up, each with the number of its start.
     pub(super) fn boots(&self) -> BTreeMap<u64, u64> {
+        self.of_alive(|other| other.boot)
+    }
+
+    /// Returns the masters that are up, each with the present time of its machine's clock.
+    pub(super) fn clocks(&self) -> BTreeMap<u64, u64> {
+        self.of_alive(|other| clock::after(other.clock_ms, other.at.elapsed()))
+    }
+
+    fn of_alive(&self, value: impl Fn(&Other) -> u64) -> BTreeMap<u64, u64> {
         let others = lock(&self.0);
         let alive = others
             .iter()
             .filter(|(_, other)| other.at.elapsed() <= SILENT_MAX);
-        alive.map(|(number, other)| (*number, other.boot)).collect()
+        alive
+            .map(|(number, other)| (*number, value(other)))
+            .collect()
     }
 
     /// Returns whether a master has reported that it has no contact to a majority.
@@ -151,6 +169,7 @@ impl Others {
             number: note.number,
             at: Instant::now(),
             is_cut_off: note.is_cut_off,
+            clock_ms: note.clock_ms,
             options,
             minions,
         };
@@ -180,22 +199,23 @@ struct Sent {
 }
 
 impl Sent {
-    /// Returns the next note. The master has to get all minions after it, until its answer is known.
-    fn next(&mut self, here: &Here, boot: u64, is_cut_off: bool) -> Note {
+    /// Returns the next note, with what does not depend on the earlier ones in `common`. The master
+    /// has to get all minions after it, until its answer is known.
+    fn next(&mut self, here: &Here, common: Note) -> Note {
         self.number += 1;
         let known = self.known.take();
         let (came, went) = match &known {
             Some(known) if Arc::ptr_eq(known, here) => Default::default(),
             known => difference(known.as_deref(), here),
         };
+        let is_whole = known.is_none();
         Note {
-            boot,
             number: self.number,
-            is_whole: known.is_none(),
+            is_whole,
             came,
             went,
-            is_cut_off,
-            options: None,
+            options: common.options.filter(|_| is_whole),
+            ..common
         }
     }
 }
@@ -222,6 +242,17 @@ impl Cluster {
         }
     }
 
+    /// Returns what all notes of this moment have.
+    fn note(&self) -> Note {
+        Note {
+            boot: self.0.node.boot,
+            is_cut_off: self.minority().is_some(),
+            clock_ms: clock::machine_ms(),
+            options: Some(self.0.options.clone()),
+            ..Note::default()
+        }
+    }
+
     /// Sends a note to a master, and a second one with all minions if it needs them. Does nothing if
     /// a note is under way.
     async fn tell(&self, number: u64, state: &smol::lock::Mutex<Sent>, here: Here) {
@@ -229,8 +260,7 @@ impl Cluster {
             return;
         };
         for _ in 0..2 {
-            let mut note = sent.next(&here, self.0.node.boot, self.minority().is_some());
-            note.options = note.is_whole.then(|| self.0.options.clone());
+            let note = sent.next(&here, self.note());
             match self.ask(number, &Ask::Note(note), NOTE_MAX).await {
                 Ok(is_known) if is_known.is_true() => {
                     sent.known = Some(here);
@@ -331,6 +361,7 @@ mod tests {
             came: came.iter().map(|id| (id.parse().unwrap(), key)).collect(),
             went: went.iter().map(|id| id.parse().unwrap()).collect(),
             is_cut_off: false,
+            clock_ms: 0,
             options: is_whole.then(Agreement::default),
         }
     }
@@ -354,21 +385,22 @@ mod tests {
             let came = note(0, false, ids, &[]).came;
             Arc::new(came.into_iter().collect::<BTreeMap<_, _>>())
         };
+        let common = || note(0, true, &[], &[]);
         let before = here(&["m1", "m2"]);
         let mut sent = Sent::default();
         let whole = note(1, true, &["m1", "m2"], &[]);
-        assert_eq!(sent.next(&before, 1, false), whole);
+        assert_eq!(sent.next(&before, common()), whole);
         sent.known = Some(before.clone());
-        assert_eq!(sent.next(&before, 1, false), note(2, false, &[], &[]));
+        assert_eq!(sent.next(&before, common()), note(2, false, &[], &[]));
         sent.known = Some(before);
         let after = here(&["m2", "m3"]);
         assert_eq!(
-            sent.next(&after, 1, false),
+            sent.next(&after, common()),
             note(3, false, &["m3"], &["m1"])
         );
         // The answer to that one did not come.
         let whole = note(4, true, &["m2", "m3"], &[]);
-        assert_eq!(sent.next(&after, 1, false), whole);
+        assert_eq!(sent.next(&after, common()), whole);
     }
 
     #[test]

@@ -109,6 +109,7 @@ impl Cluster {
             pending: super::Pending::default(),
             changing: Arc::default(),
             others: super::Others::default(),
+            clock: super::Clock::default(),
             options: super::agreement::Agreement::of(opts),
             contact,
             rings: super::rings::State::default(),

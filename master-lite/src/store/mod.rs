@@ -17,6 +17,7 @@ mod apply_rings;
 mod apply_runs;
 pub(crate) mod backup;
 mod batch;
+pub(crate) mod clock;
 mod command;
 mod command_bytes;
 mod disk;
@@ -40,11 +41,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use smol::channel::{self, Receiver, Sender};
 
 pub(crate) use apply_keys::{DELETED, deleted_key};
+pub(crate) use clock::now_ms;
 pub(crate) use command::{
     Applied, Cache, Change, Claim, Command, KeyState, Origin, Refusal, RunOwner,
 };
@@ -95,12 +97,6 @@ const TOGETHER_MAX: usize = 1024;
 
 /// The maximum time for which a reader waits while the tables are being replaced.
 const REPLACED_MAX: Duration = Duration::from_secs(10);
-
-/// Returns the current time in milliseconds since the Unix epoch, as the store has it.
-pub(crate) fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
-}
 
 impl Default for Limits {
     fn default() -> Self {

@@ -167,7 +167,7 @@ fn a_newer_store_is_refused_and_not_touched() {
     assert_eq!(listed(&path), before);
 }
 
-fn listed(folder: &Path) -> Vec<(PathBuf, u64, SystemTime)> {
+fn listed(folder: &Path) -> Vec<(PathBuf, u64, std::time::SystemTime)> {
     let mut all = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
