@@ -21,6 +21,7 @@ mod join;
 mod members;
 mod node;
 mod notes;
+mod own_row;
 mod relay;
 mod report;
 mod requests;
@@ -375,6 +376,7 @@ impl Cluster {
                 request,
             } => self.pass_on((id, key), index, request).await,
             Ask::Members(change) => self.change_here(&change).await,
+            Ask::Row(row) => self.change_row_of(key, row).await,
             Ask::Rows(rows) => self.answer_rows(rows).await,
             Ask::Roots(message) => self.take_roots(key, message).await,
         }

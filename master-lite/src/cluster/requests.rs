@@ -15,6 +15,7 @@ use value::{Map, Value};
 use wire::{Frame, Id, Limits, Request, msgpack};
 
 use super::notes::Note;
+use super::own_row;
 use super::rings::Rows;
 use super::roots::Message;
 
@@ -47,6 +48,8 @@ pub(super) enum Ask {
     },
     /// A change of the members, for the leader.
     Members(Change),
+    /// The row that the master wants to have among the members, without its key. For the leader.
+    Row(Member),
     /// A request about returns of jobs.
     Rows(Rows),
     /// A part of a sync of the roots.
@@ -88,7 +91,7 @@ impl What {
     }
 }
 
-fn number(map: &Map, name: &str) -> Option<u64> {
+pub(super) fn number(map: &Map, name: &str) -> Option<u64> {
     u64::try_from(map.get(name)?.as_int()?).ok()
 }
 
@@ -122,6 +125,7 @@ impl Ask {
                 .with("members", change.what.word())
                 .with("name", change.name.as_str())
                 .with("force", change.force),
+            Self::Row(row) => Map::new().with("row", own_row::to_map(row)),
             Self::Rows(rows) => Map::new().with("rows", rows.to_map()),
             Self::Roots(message) => Map::new().with("roots", message.value()),
         };
@@ -136,6 +140,9 @@ impl Ask {
         let map = value.as_map()?;
         if let Some(note) = map.get("note") {
             return Some(Self::Note(Note::from_value(note)?));
+        }
+        if let Some(row) = map.get("row") {
+            return Some(Self::Row(own_row::from_value(row)?));
         }
         if let Some(message) = map.get("roots") {
             return Some(Self::Roots(Message::read(message)?));

@@ -118,9 +118,10 @@ impl Cluster {
         }));
         cluster.read_elsewhere();
         if founds {
-            cluster.found(own).await?;
+            cluster.found(own.clone()).await?;
         }
         store.follow(journal);
+        smol::spawn(cluster.clone().keep_own_row(own)).detach();
         cluster.ready(index).await?;
         Ok(cluster)
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use value::{Map, Value};
 use wire::msgpack;
 
-use super::{LEVEL, Numbers, Proposal};
+use super::{Numbers, Proposal};
 
 /// The limits of the encoded form: the members, and numbers of all masters that ever were one.
 const LIMITS: wire::Limits = wire::Limits {
@@ -44,9 +44,10 @@ pub enum Verdict {
 }
 
 impl Control {
-    /// Decides what is to be done with a proposal that got into the log in this term.
-    pub fn judge(&mut self, term: u64, proposal: &Proposal) -> Verdict {
-        if proposal.level > LEVEL {
+    /// Decides what is to be done with a proposal that got into the log in this term. `newest` is the
+    /// newest level of commands that can be applied here.
+    pub fn judge(&mut self, term: u64, newest: u64, proposal: &Proposal) -> Verdict {
+        if proposal.level > newest {
             return Verdict::Newer;
         }
         let numbers = self.numbers.entry(proposal.node).or_default();
@@ -145,6 +146,7 @@ fn number(value: &Value) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::LEVEL;
 
     fn proposal(number: u64, fence: Option<u64>) -> Proposal {
         Proposal {
@@ -160,9 +162,18 @@ mod tests {
     #[test]
     fn a_fenced_proposal_of_a_former_leader_is_void_and_stays_so() {
         let mut control = Control::default();
-        assert_eq!(control.judge(3, &proposal(1, Some(2))), Verdict::Fenced);
-        assert_eq!(control.judge(2, &proposal(1, Some(2))), Verdict::Duplicate);
-        assert_eq!(control.judge(3, &proposal(2, Some(3))), Verdict::Apply);
+        assert_eq!(
+            control.judge(3, LEVEL, &proposal(1, Some(2))),
+            Verdict::Fenced
+        );
+        assert_eq!(
+            control.judge(2, LEVEL, &proposal(1, Some(2))),
+            Verdict::Duplicate
+        );
+        assert_eq!(
+            control.judge(3, LEVEL, &proposal(2, Some(3))),
+            Verdict::Apply
+        );
     }
 
     #[test]
@@ -172,8 +183,8 @@ mod tests {
             level: LEVEL + 1,
             ..proposal(1, None)
         };
-        assert_eq!(control.judge(1, &newer), Verdict::Newer);
-        assert_eq!(control.judge(1, &proposal(1, None)), Verdict::Apply);
+        assert_eq!(control.judge(1, LEVEL, &newer), Verdict::Newer);
+        assert_eq!(control.judge(1, LEVEL, &proposal(1, None)), Verdict::Apply);
     }
 
     #[test]
@@ -184,7 +195,7 @@ mod tests {
             ..Control::default()
         };
         for number in [1, 2, 9] {
-            control.judge(1, &proposal(number, None));
+            control.judge(1, LEVEL, &proposal(number, None));
         }
         let bytes = control.encode().unwrap();
         assert_eq!(Control::decode(&bytes), Ok(control));

@@ -11,5 +11,5 @@ pub use control::{Control, Damaged, Verdict};
 pub use member::Member;
 pub use numbers::Numbers;
 pub use placement::{POSITIONS, Placement};
-pub use proposal::{LEVEL, Proposal};
+pub use proposal::{FIRST_LEVEL, LEVEL, Proposal};
 pub use rings::{Keep, Ring, Rings};

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+/// The level of the first release: the rules that all releases have.
+pub const FIRST_LEVEL: u64 = 1;
 /// The newest rules by which this release applies commands.
 pub const LEVEL: u64 = 1;
 

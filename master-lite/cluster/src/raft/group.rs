@@ -21,7 +21,7 @@ use super::proposer::{Proposer, take_from_other};
 use super::types::Types;
 use super::waiting::{PENDING_MAX, Waiting};
 use super::{InstantOf, Runtime, heartbeat};
-use crate::core::Member;
+use crate::core::{FIRST_LEVEL, Member};
 
 /// The timing of a group, and the size of its log.
 #[derive(Clone, Debug)]
@@ -60,6 +60,11 @@ pub enum NotAgreed {
     /// It came too late: another master leads.
     #[error("another master leads by now")]
     Fenced,
+    /// The release of a master cannot apply it.
+    #[error(
+        "the master {0} has an older release, which cannot apply this change: upgrade it first"
+    )]
+    Older(String),
     /// Too many proposals wait.
     #[error("{PENDING_MAX} changes wait already")]
     Busy,
@@ -225,8 +230,22 @@ impl<R: Runtime, M: Machine> Group<R, M> {
         fence: Option<u64>,
         within: Duration,
     ) -> Result<Receiver<Result<M::Outcome, NotAgreed>>, NotAgreed> {
+        let level = self.shared.machine.level(&command);
+        if let Some(older) = self.older_than(level) {
+            return Err(NotAgreed::Older(older));
+        }
         let end = InstantOf::<R>::now() + within;
-        self.shared.waiting.add(command, fence, end)
+        self.shared.waiting.add(command, level, fence, end)
+    }
+
+    /// Returns the name of a member that cannot apply commands of a level.
+    fn older_than(&self, level: u64) -> Option<String> {
+        if level == FIRST_LEVEL {
+            return None;
+        }
+        let members = self.status().members.into_values();
+        let mut older = members.filter(|member| member.level < level);
+        older.next().map(|member| member.name)
     }
 
     /// Answers a message of another master. The caller has checked that it is one.

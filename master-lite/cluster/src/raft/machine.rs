@@ -13,7 +13,7 @@ use smol::stream::{Stream, StreamExt};
 use super::types::{LogId, StoredMembers, Types, log_id, place};
 use super::waiting::{Key, Waiting};
 use super::{InstantOf, NotAgreed, Runtime, bytes};
-use crate::core::{Control, Member, Proposal, Verdict};
+use crate::core::{Control, FIRST_LEVEL, LEVEL, Member, Proposal, Verdict};
 
 /// The maximum number of entries that are applied at once.
 const TOGETHER_MAX: usize = 1024;
@@ -24,6 +24,13 @@ pub trait Machine: Send + Sync + 'static {
     type Outcome: Send + 'static;
     /// The rows of a whole state, while they are sent or received.
     type Rows: Send + 'static;
+    /// The newest level of commands that it can apply.
+    const LEVEL: u64 = LEVEL;
+
+    /// Returns the level of a command: that of the first release which can apply it.
+    fn level(&self, _command: &[u8]) -> u64 {
+        FIRST_LEVEL
+    }
 
     /// Returns the control row that was stored with the last commands, or `None` for a new state.
     ///
@@ -165,7 +172,7 @@ impl<M: Machine, I: Copy + Ord> Applier<M, I> {
                 }
                 EntryPayload::Normal(proposal) => {
                     let of = Key::from(&proposal);
-                    match self.control.judge(term, &proposal) {
+                    match self.control.judge(term, M::LEVEL, &proposal) {
                         Verdict::Apply => {
                             commands.push(proposal);
                             judged.push((of, true));

@@ -7,7 +7,7 @@ use smol::channel::{Receiver, Sender, bounded};
 use value::channel;
 
 use super::NotAgreed;
-use crate::core::{LEVEL, Numbers, Proposal};
+use crate::core::{Numbers, Proposal};
 
 /// The maximum number of proposals of one master that wait at a time.
 pub const PENDING_MAX: usize = 4096;
@@ -63,6 +63,7 @@ impl<T, I: Copy + Ord> Waiting<T, I> {
     pub(super) fn add(
         &self,
         command: Vec<u8>,
+        level: u64,
         fence: Option<u64>,
         end: I,
     ) -> Result<Receiver<Result<T>>> {
@@ -79,7 +80,7 @@ impl<T, I: Copy + Ord> Waiting<T, I> {
             node: self.node,
             boot: self.boot,
             number: state.last,
-            level: LEVEL,
+            level,
             fence,
             command: command.into(),
         };
@@ -212,7 +213,7 @@ mod tests {
     fn proposals_are_offered_in_order_until_they_are_applied() {
         let waiting: Arc<Waiting<(), u64>> = Waiting::new(1, 1);
         let results: Vec<_> = (0..4)
-            .map(|_| waiting.add(vec![0; 10], None, 9).unwrap())
+            .map(|_| waiting.add(vec![0; 10], 1, None, 9).unwrap())
             .collect();
         let first = waiting.after(0, 10, 25);
         assert_eq!(numbers(&first), [1, 2]);
@@ -225,16 +226,16 @@ mod tests {
     #[test]
     fn what_was_never_offered_is_known_not_to_happen() {
         let waiting: Arc<Waiting<(), u64>> = Waiting::new(1, 1);
-        let offered = waiting.add(Vec::new(), None, 5).unwrap();
+        let offered = waiting.add(Vec::new(), 1, None, 5).unwrap();
         waiting.after(0, 1, 100);
-        let kept = waiting.add(Vec::new(), None, 5).unwrap();
-        let later = waiting.add(Vec::new(), None, 6).unwrap();
+        let kept = waiting.add(Vec::new(), 1, None, 5).unwrap();
+        let later = waiting.add(Vec::new(), 1, None, 6).unwrap();
         waiting.expire(5);
         assert_eq!(offered.try_recv(), Ok(Err(NotAgreed::Unknown)));
         assert_eq!(kept.try_recv(), Ok(Err(NotAgreed::NoMajority)));
         waiting.fail("the disk is full");
         let failed = NotAgreed::Failed("the disk is full".to_owned());
         assert_eq!(later.try_recv(), Ok(Err(failed.clone())));
-        assert_eq!(waiting.add(Vec::new(), None, 9).unwrap_err(), failed);
+        assert_eq!(waiting.add(Vec::new(), 1, None, 9).unwrap_err(), failed);
     }
 }

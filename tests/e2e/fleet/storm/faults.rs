@@ -19,6 +19,8 @@ const AT_ONCE: usize = 2;
 const LASTS_MAX_MS: u64 = 20_000;
 /// The maximum time between faults in milliseconds.
 const BETWEEN_MAX_MS: u64 = 5_000;
+/// The time in which each master writes something.
+const LAST_WRITE_MS: u64 = 2_000;
 /// The maximum number of seconds by which a clock jumps: ten years.
 const JUMP_MAX: u64 = 10 * 365 * 86_400;
 
@@ -60,6 +62,8 @@ pub(super) struct Faults<'a> {
     clients: &'a Clients,
     chance: Chance,
     open: Vec<Open>,
+    /// The masters whose disk was full: such a one ends, at the latest with its next write.
+    was_full: BTreeSet<usize>,
     /// How many faults there were.
     pub(super) count: usize,
 }
@@ -102,6 +106,7 @@ impl<'a> Faults<'a> {
             clients,
             chance: Chance(seed),
             open: Vec::new(),
+            was_full: BTreeSet::new(),
             count: 0,
         }
     }
@@ -119,6 +124,10 @@ impl<'a> Faults<'a> {
         }
         for open in std::mem::take(&mut self.open) {
             self.end(&open);
+        }
+        std::thread::sleep(Duration::from_millis(LAST_WRITE_MS));
+        for master in 0..self.masters.all.len() {
+            self.start_again(master);
         }
     }
 
@@ -165,13 +174,6 @@ impl<'a> Faults<'a> {
 
     fn end(&mut self, open: &Open) {
         let fleet = &mut self.masters.all[open.master];
-        let may_end = matches!(open.fault, Fault::Killed | Fault::Full);
-        assert!(
-            may_end || !fleet.master_has_ended(),
-            "master {} has ended: {}",
-            open.master + 1,
-            fleet.logs()
-        );
         match open.fault {
             Fault::Killed => fleet.begin_master(),
             Fault::Paused => self.signal(open.master, Signal::CONT),
@@ -179,19 +181,33 @@ impl<'a> Faults<'a> {
             Fault::Clock => fs::write(fleet.path("clock"), "0").unwrap(),
             Fault::Full => {
                 fs::remove_file(fleet.path("master/cache/filler")).unwrap();
-                // It may have ended, as a service that its manager then starts again.
-                if fleet.master_has_ended() {
-                    fleet.kill_master();
-                    fleet.begin_master();
-                }
+                self.was_full.insert(open.master);
             }
         }
+        self.start_again(open.master);
         self.clients.set_well(open.master, true);
         self.clients.say(&format!(
             "master {}: no longer {:?}",
             open.master + 1,
             open.fault
         ));
+    }
+
+    /// Starts a master again that has ended because its disk was full, as a manager of services does.
+    fn start_again(&mut self, master: usize) {
+        let fleet = &mut self.masters.all[master];
+        if !fleet.master_has_ended() {
+            return;
+        }
+        let logs = fleet.logs();
+        let end: String = logs.lines().rev().take(20).collect::<Vec<_>>().join("\n");
+        assert!(
+            self.was_full.contains(&master),
+            "master {} has ended: {end}",
+            master + 1
+        );
+        fleet.kill_master();
+        fleet.begin_master();
     }
 
     fn signal(&self, master: usize, signal: Signal) {

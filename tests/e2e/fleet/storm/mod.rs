@@ -78,7 +78,7 @@ fn start(shared: &Path) -> Masters {
     );
     fs::write(&sls, text).unwrap();
     let config = format!(
-        "{SECRET}reactor:\n  - 'storm/count':\n    - {}\n",
+        "{SECRET}pending_keys_per_address: 1000\nreactor:\n  - 'storm/count':\n    - {}\n",
         sls.display()
     );
     let library = clock_library(shared);
