@@ -484,6 +484,32 @@ fn a_master_without_the_secret_waits_for_an_administrator_and_one_with_another_i
 }
 
 #[test]
+fn a_master_that_starts_with_another_port_is_reached_there() {
+    let mut masters = Masters::with(3, SECRET);
+    let fleet = &mut masters.all[2];
+    fleet.kill_master();
+    let path = fleet.path("master/etc/master");
+    let text = fs::read_to_string(&path).unwrap();
+    let (before, after) = (masters.port, masters.port + 1);
+    let text = text.replace(
+        &format!("cluster_pool_port: {before}"),
+        &format!("cluster_pool_port: {after}"),
+    );
+    fs::write(&path, text).unwrap();
+    fleet.start_master();
+    let name = masters.name(3);
+    masters.soon("the others know the address, and reach it", |masters| {
+        masters.all.iter().all(|fleet| {
+            let status = fleet.run(&["salt-run", "--out=json", "cluster.status"]).out;
+            let status: serde_json::Value = serde_json::from_str(&status).unwrap_or_default();
+            let row = &status["masters"][&name];
+            row["address"] == format!("{name}:{after}") && row["up"] == true
+        })
+    });
+    masters.takes_changes(3);
+}
+
+#[test]
 fn each_reaction_happens_once_whichever_master_dies() {
     let shared = tempfile::tempdir().unwrap();
     let (sls, counted) = (

@@ -16,7 +16,7 @@ use super::bytes::{Answer, Ask, Piece};
 use super::log::Log;
 use super::machine::{Applier, Machine, Meta, Snapshot};
 use super::medium::Medium;
-use super::network::{Clients, Link};
+use super::network::{Addresses, Clients, Link};
 use super::proposer::{Proposer, take_from_other};
 use super::types::Types;
 use super::waiting::{PENDING_MAX, Waiting};
@@ -96,6 +96,7 @@ struct Shared<R: Runtime, M: Machine> {
     raft: Raft<Types<R>, Applier<M, InstantOf<R>>>,
     machine: Arc<M>,
     waiting: Arc<Waiting<M::Outcome, InstantOf<R>>>,
+    addresses: Addresses,
     /// The snapshot that is received. Locked while a piece is taken and while the snapshot is
     /// installed, so that another transfer does not begin in the meantime.
     incoming: smol::lock::Mutex<Option<Incoming<M>>>,
@@ -154,9 +155,11 @@ impl<R: Runtime, M: Machine> Group<R, M> {
     ) -> io::Result<Self> {
         let waiting = Waiting::new(node, boot);
         let applier = Applier::new(machine.clone(), waiting.clone())?;
+        let addresses = Addresses::default();
         let clients = Clients {
             machine: machine.clone(),
             link: link.clone(),
+            addresses: addresses.clone(),
             // Transfers of earlier starts have other numbers.
             transfers: Arc::new(AtomicU64::new(boot << 32)),
         };
@@ -177,6 +180,7 @@ impl<R: Runtime, M: Machine> Group<R, M> {
                 raft,
                 machine,
                 waiting,
+                addresses,
                 incoming: smol::lock::Mutex::new(None),
                 heard: Mutex::new(None),
             }),
@@ -246,6 +250,11 @@ impl<R: Runtime, M: Machine> Group<R, M> {
         let members = self.status().members.into_values();
         let mut older = members.filter(|member| member.level < level);
         older.next().map(|member| member.name)
+    }
+
+    /// Makes later messages to a master go to its new address.
+    pub(super) fn moved(&self, number: u64, member: Member) {
+        self.shared.addresses.set(number, member);
     }
 
     /// Answers a message of another master. The caller has checked that it is one.

@@ -117,13 +117,15 @@ impl<R: Runtime, M: Machine> Group<R, M> {
         }
     }
 
-    /// Changes the addresses of a member.
+    /// Changes the name, the addresses or the level of a member.
     ///
     /// # Errors
     /// As [`Group::add`].
     pub async fn update(&self, number: u64, member: Member) -> Result<(), NotChanged> {
-        let nodes = BTreeMap::from([(number, member)]);
-        self.change(ChangeMembers::SetNodes(nodes)).await
+        let nodes = BTreeMap::from([(number, member.clone())]);
+        self.change(ChangeMembers::SetNodes(nodes)).await?;
+        self.moved(number, member);
+        Ok(())
     }
 
     /// Hands the leadership over to another master.

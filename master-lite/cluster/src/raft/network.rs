@@ -1,10 +1,11 @@
 //! [`Link`]: how a master reaches the others, and the clients that openraft calls for each of them.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use openraft::errors::{NetworkError, RPCError, ReplicationClosed, StreamingError, Unreachable};
@@ -54,10 +55,28 @@ pub trait Link: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Result<Vec<u8>, LinkError>> + Send;
 }
 
+/// The members that have clients, by their numbers. openraft keeps a client when the member's address
+/// changes.
+#[derive(Clone, Default)]
+pub(crate) struct Addresses(Arc<Mutex<BTreeMap<u64, Member>>>);
+
+impl Addresses {
+    pub(crate) fn set(&self, number: u64, member: Member) {
+        let mut members = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        members.insert(number, member);
+    }
+
+    fn get(&self, number: u64) -> Member {
+        let members = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        members.get(&number).cloned().unwrap_or_default()
+    }
+}
+
 /// Makes clients.
 pub(crate) struct Clients<M, L> {
     pub(crate) machine: Arc<M>,
     pub(crate) link: L,
+    pub(crate) addresses: Addresses,
     pub(crate) transfers: Arc<AtomicU64>,
 }
 
@@ -66,7 +85,7 @@ pub(crate) struct Client<M, L> {
     machine: Arc<M>,
     link: L,
     to: u64,
-    member: Member,
+    addresses: Addresses,
     transfers: Arc<AtomicU64>,
 }
 
@@ -80,11 +99,12 @@ impl<R: Runtime, M: Machine, L: Link> RaftNetworkFactory<Types<R>> for Clients<M
     type Network = Client<M, L>;
 
     async fn new_client(&mut self, to: u64, member: &Member) -> Client<M, L> {
+        self.addresses.set(to, member.clone());
         Client {
             machine: self.machine.clone(),
             link: self.link.clone(),
             to,
-            member: member.clone(),
+            addresses: self.addresses.clone(),
             transfers: self.transfers.clone(),
         }
     }
@@ -108,7 +128,8 @@ impl<M: Machine, L: Link> Client<M, L> {
         within: Duration,
     ) -> Result<Answer<R>, RPCError<Types<R>>> {
         let message = asked.encode().map_err(other)?;
-        let answer = self.link.ask(self.to, &self.member, message, within);
+        let member = self.addresses.get(self.to);
+        let answer = self.link.ask(self.to, &member, message, within);
         let answer = answer.await.map_err(rpc)?;
         match Answer::decode(&answer).map_err(other)? {
             Answer::Refused(why) => Err(other(why)),
