@@ -12,15 +12,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tests::skip::is_root;
 
-use super::Fleet;
 use super::cluster::{Masters, SECRET};
+use super::{Fleet, MACHINE};
 use faults::{Faults, run};
 use work::Clients;
 
@@ -46,6 +46,8 @@ fn nothing_is_lost_or_done_twice_while_masters_links_disks_and_clocks_fail() {
     if !is_root() {
         return;
     }
+    // It loads the machine.
+    let _turn = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
     let name =
         "fleet::storm::nothing_is_lost_or_done_twice_while_masters_links_disks_and_clocks_fail";
     let status = Command::new("unshare")
