@@ -182,6 +182,34 @@ impl Fleet {
         ))
     }
 
+    /// Makes one minion after the other send an event, and waits until it is acknowledged. Returns
+    /// the times.
+    pub(crate) async fn latency(&self, count: usize) -> Result<String, Problem> {
+        let mut times = Vec::with_capacity(count);
+        for order in self.orders.iter().cycle().take(count) {
+            let before = self.shared.acked.load(Ordering::Relaxed);
+            let began = Instant::now();
+            order.send(1).await?;
+            while self.shared.acked.load(Ordering::Relaxed) == before {
+                if began.elapsed() > PATIENCE {
+                    return Err("an event was not acknowledged".into());
+                }
+                Timer::after(Duration::from_micros(50)).await;
+            }
+            times.push(began.elapsed());
+        }
+        times.sort_unstable();
+        let at = |percent: usize| {
+            let time = times.get(times.len() * percent / 100);
+            time.copied().unwrap_or_default().as_secs_f64() * 1000.0
+        };
+        Ok(format!(
+            "p50 {:.2} ms, p99 {:.2} ms of {count} events, one after the other",
+            at(50),
+            at(99)
+        ))
+    }
+
     async fn at_once(&self, count: u64) -> Result<u64, Problem> {
         let minions = self.orders.len().max(1);
         let each = usize::try_from(count)?.div_ceil(minions);

@@ -7,7 +7,8 @@
 //!
 //! The program then reads commands from stdin, and answers each with one line on stdout:
 //! `events COUNT [RATE]` makes the minions send COUNT events in all, as fast as they can or RATE a
-//! second, and waits until all are acked. `back` waits until all minions have connected again since
+//! second, and waits until all are acked. `latency COUNT` sends COUNT events, each when the one before
+//! it is acked. `back` waits until all minions have connected again since
 //! the last command.
 #![allow(
     clippy::let_underscore_must_use,
@@ -48,6 +49,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             ["events", count, rate] => {
                 smol::block_on(fleet.send(count.parse()?, Some(rate.parse()?)))?
             }
+            ["latency", count] => smol::block_on(fleet.latency(count.parse()?))?,
             ["back"] => smol::block_on(fleet.connected(made))?,
             other => return Err(format!("unknown command: {other:?}").into()),
         };
