@@ -35,14 +35,16 @@ pub(crate) struct Copy {
     state: Mutex<CopyState>,
     /// True if another master has taken over the orchestration.
     is_lost: AtomicBool,
-    /// True if the orchestration does not run here any more.
-    is_over: AtomicBool,
+    /// True if the orchestration was given to this master, and does not run yet.
+    is_waiting: AtomicBool,
     /// The steps whose jobs have ended here.
     ended: Mutex<BTreeSet<String>>,
 }
 
 #[derive(Default)]
 struct CopyState {
+    /// True if the store has the copy.
+    has_begun: bool,
     /// The length of the lines.
     length: u64,
     /// The changes that may not be on the disks of a majority yet.
@@ -70,11 +72,15 @@ impl Copy {
 
     fn lines(&self, state: &mut CopyState, offset: u64, lines: &str) {
         state.length = offset + lines.len() as u64;
-        let command = Command::RunCopied {
-            jid: self.jid.clone(),
-            owner: self.owner,
-            offset,
-            lines: lines.to_owned(),
+        let (jid, owner, lines) = (self.jid.clone(), self.owner, lines.to_owned());
+        let command = match std::mem::replace(&mut state.has_begun, true) {
+            false => Command::RunBegun { jid, owner, lines },
+            true => Command::RunCopied {
+                jid,
+                owner,
+                offset,
+                lines,
+            },
         };
         self.begin(state, command);
     }
@@ -160,39 +166,51 @@ impl RecordCopy for Copy {
             owner: self.owner,
         };
         self.begin(&mut lock(&self.state), command);
-        if let Err(error) = self.sync() {
-            log::warning(format_args!(
-                "The end of the orchestration {} is not noted: {error}",
-                self.jid
-            ));
-        }
-        self.is_over.store(true, Ordering::Relaxed);
-        // An orchestration that another master has continues there, so this one fires no event about
-        // its end.
-        if let Some(cluster) = self.running.upgrade().filter(|_| !self.is_lost()) {
-            lock(&cluster.running.0).remove(&self.jid);
+        let Some(cluster) = self.running.upgrade().map(Cluster) else {
+            return;
+        };
+        match self.sync() {
+            Ok(()) => drop(lock(&cluster.0.running.0).remove(&self.jid)),
+            // It continues there, so this master fires no event about its end.
+            Err(_) if self.is_lost() => {}
+            Err(error) => {
+                log::warning(format_args!(
+                    "The end of the orchestration {} is not noted yet: {error}",
+                    self.jid
+                ));
+                let jid = self.jid.clone();
+                smol::spawn(async move { cluster.end_run(&jid).await }).detach();
+            }
         }
     }
 }
 
 impl Cluster {
-    fn owner(&self) -> RunOwner {
-        RunOwner {
+    /// Returns the copy of an orchestration that runs here from now on: that of one that was given to
+    /// this master, or a new one.
+    pub(crate) fn copy_of_run(&self, jid: &str) -> Arc<Copy> {
+        if let Some(copy) = self.running(jid)
+            && copy.is_waiting.swap(false, Ordering::Relaxed)
+        {
+            return copy;
+        }
+        let owner = RunOwner {
             node: self.0.node.number,
             boot: self.0.node.boot,
-        }
+            claim: 0,
+        };
+        self.add_copy(jid, owner, CopyState::default())
     }
 
-    /// Begins the copy of an orchestration that runs here from now on.
-    pub(crate) fn copy_of_run(&self, jid: &str) -> Arc<Copy> {
+    fn add_copy(&self, jid: &str, owner: RunOwner, state: CopyState) -> Arc<Copy> {
         let copy = Arc::new(Copy {
             store: self.0.store.clone(),
             running: Arc::downgrade(&self.0),
             jid: jid.to_owned(),
-            owner: self.owner(),
-            state: Mutex::default(),
+            owner,
             is_lost: AtomicBool::new(false),
-            is_over: AtomicBool::new(false),
+            is_waiting: AtomicBool::new(state.has_begun),
+            state: Mutex::new(state),
             ended: Mutex::default(),
         });
         lock(&self.0.running.0).insert(jid.to_owned(), copy.clone());
@@ -204,32 +222,54 @@ impl Cluster {
         lock(&self.0.running.0).get(jid).cloned()
     }
 
-    /// Returns the orchestrations that this master has taken over, and that do not run here yet.
+    /// Returns the orchestrations that were given to this master since the last call.
     ///
     /// # Errors
     /// When the store cannot be read.
     pub(crate) fn claimed(&self) -> Result<Vec<String>, store::Error> {
-        let own = self.owner();
         let runs = self.0.store.runs()?.into_iter();
-        let runs_here = |jid: &str| {
+        // This master may not know yet that one which it ran itself was given to another one.
+        let is_known = |jid: &str, owner: &RunOwner| {
             let copy = self.running(jid);
-            copy.is_some_and(|copy| !copy.is_over.load(Ordering::Relaxed))
+            copy.is_some_and(|copy| copy.owner == *owner)
         };
-        let claimed = runs.filter(|(jid, owner)| *owner == own && !runs_here(jid));
-        Ok(claimed.map(|(jid, _)| jid).collect())
+        let (node, boot) = (self.0.node.number, self.0.node.boot);
+        let claimed = runs.filter(|(jid, owner)| {
+            (owner.node, owner.boot) == (node, boot) && !is_known(jid, owner)
+        });
+        let claimed = claimed.map(|(jid, owner)| {
+            let state = CopyState {
+                has_begun: true,
+                ..CopyState::default()
+            };
+            drop(self.add_copy(&jid, owner, state));
+            jid
+        });
+        Ok(claimed.collect())
     }
 
-    /// Removes the copy of an orchestration that this master has.
+    /// Removes the copy of an orchestration that has ended here. Tries until that is done, or another
+    /// master has it.
     pub(crate) async fn end_run(&self, jid: &str) {
-        lock(&self.0.running.0).remove(jid);
+        let Some(copy) = self.running(jid) else {
+            return;
+        };
         let command = Command::RunEnded {
             jid: jid.to_owned(),
-            owner: self.owner(),
+            owner: copy.owner,
         };
-        if let Err(error) = self.0.store.apply(command).await {
-            log::warning(format_args!(
+        while let Err(error) = self.0.store.apply(command.clone()).await {
+            log::debug(format_args!(
                 "cannot remove the copy of the orchestration {jid}: {error}"
             ));
+            pause(LOOK_AT_RUNS).await;
+        }
+        let mut running = lock(&self.0.running.0);
+        if running
+            .get(jid)
+            .is_some_and(|known| Arc::ptr_eq(known, &copy))
+        {
+            running.remove(jid);
         }
     }
 
@@ -278,15 +318,19 @@ impl Cluster {
             let Some((node, boot)) = next.filter(|_| is_gone) else {
                 continue;
             };
-            let (node, boot) = (*node, *boot);
+            let given = RunOwner {
+                node: *node,
+                boot: *boot,
+                claim: owner.claim + 1,
+            };
             log::warning(format_args!(
                 "The master {} has ended while it ran the orchestration {jid}: {} continues it",
                 self.name(owner.node),
-                self.name(node)
+                self.name(given.node)
             ));
             let command = Command::RunClaimed {
                 jid: jid.clone(),
-                owner: RunOwner { node, boot },
+                owner: given,
                 expected: *owner,
             };
             let applied = self.0.store.apply(command).await;

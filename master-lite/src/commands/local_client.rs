@@ -54,6 +54,16 @@ pub(crate) enum AskError {
         /// The error of the connection.
         error: Box<link::Error>,
     },
+    /// The connection broke while the master ran an orchestration.
+    #[error(
+        "The master has ended, and its orchestration with the job id {jid} is recorded. In a cluster another master continues it, and the event salt/run/{jid}/ret says how it ends. A single master continues it with `resume=True` once it runs again ({error})"
+    )]
+    OrchestrationContinues {
+        /// The job id.
+        jid: String,
+        /// The error of the connection.
+        error: Box<link::Error>,
+    },
 }
 
 impl From<link::Error> for AskError {

@@ -7,7 +7,7 @@ use cli::output::Return;
 use cli::progress;
 use render::yaml::SaltYaml;
 use state::module::Module;
-use value::{Map, Value, log, watch};
+use value::{Map, Value, jid, log, watch};
 use wire::Runner;
 
 use crate::commands::command::{exit_code, flag, near_function, refused};
@@ -44,7 +44,8 @@ pub(crate) fn run(
             let request = Runner {
                 fun: fun.clone(),
                 arg: joined(input.args, input.kwargs),
-                jid: line.jid.clone(),
+                // An error names it even if the master ends before it has answered.
+                jid: line.jid.clone().or_else(|| Some(jid::new())),
                 asynchronous: flag(opts, "async"),
                 watched: watch::is_on(),
             };
@@ -81,6 +82,7 @@ fn called(
         }
         ControlFlow::Continue(())
     };
+    let orchestrated = orchestration(&request);
     let answer = master.ask(request.into(), &mut told);
     let ended = answer.as_ref().ok().map(|answer| Return {
         value: answer.get("return").cloned().unwrap_or_default(),
@@ -88,7 +90,13 @@ fn called(
         ..Return::default()
     });
     progress::end(ended.as_ref());
-    let answer = answer?;
+    let answer = answer.map_err(|error| match (error, orchestrated) {
+        (AskError::Link(error), Some(jid)) => AskError::OrchestrationContinues {
+            jid,
+            error: Box::new(error),
+        },
+        (error, _) => error,
+    })?;
     let text = |key: &str| answer.get(key).map(Value::to_text).unwrap_or_default();
     if later {
         log::warning(format_args!(
@@ -113,6 +121,15 @@ fn called(
         return Ok(0);
     }
     Ok(exit_code(retcode(&answer)))
+}
+
+/// Returns the job id of a request that runs an orchestration.
+fn orchestration(request: &Runner) -> Option<String> {
+    let runs = matches!(
+        request.fun.as_str(),
+        "state.orchestrate" | "state.orch" | "state.sls"
+    );
+    request.jid.clone().filter(|_| runs)
 }
 
 /// Prints a runner's progress: a text, or one of the runner's events.

@@ -24,8 +24,6 @@ pub(crate) async fn follow(runners: Runners, cluster: Cluster) -> Infallible {
             Ok(claimed) => {
                 for jid in claimed {
                     let (runners, cluster) = (runners.clone(), cluster.clone());
-                    // It runs here from now on, so that it is not taken over twice.
-                    drop(cluster.copy_of_run(&jid));
                     smol::spawn(async move { take_over(&runners, &cluster, &jid).await }).detach();
                 }
             }

@@ -108,7 +108,8 @@ fn done(batch: &mut Batch<'_>, command: Command) -> Outcome {
         | Command::RingDestroyed { .. }
         | Command::RingSet { .. }
         | Command::RouteSet { .. }) => apply_rings::done(batch, of_a_ring),
-        of_a_run @ (Command::RunCopied { .. }
+        of_a_run @ (Command::RunBegun { .. }
+        | Command::RunCopied { .. }
         | Command::RunStep { .. }
         | Command::RunClaimed { .. }
         | Command::RunEnded { .. }) => apply_runs::done(batch, of_a_run),

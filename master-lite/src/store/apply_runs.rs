@@ -9,7 +9,10 @@ use super::rows::{Table, at, decode, number};
 
 /// Returns the row of an owner.
 fn owner_row(owner: RunOwner) -> Map {
-    Map::new().with("node", owner.node).with("boot", owner.boot)
+    Map::new()
+        .with("node", owner.node)
+        .with("boot", owner.boot)
+        .with("claim", owner.claim)
 }
 
 /// Reads the row of an owner.
@@ -18,18 +21,23 @@ pub(super) fn of_owner_row(bytes: &[u8]) -> Option<RunOwner> {
     Some(RunOwner {
         node: number(&row, "node")?,
         boot: number(&row, "boot")?,
+        claim: number(&row, "claim")?,
     })
 }
 
 /// Applies a command about an orchestration.
 pub(super) fn done(batch: &mut Batch<'_>, command: Command) -> Outcome {
     match command {
+        Command::RunBegun { jid, owner, lines } => begun(batch, &jid, owner, &lines),
         Command::RunCopied {
             jid,
             owner,
             offset,
             lines,
-        } => copied(batch, &jid, owner, (offset, &lines)),
+        } => {
+            owned(batch, &jid, owner)?;
+            copied(batch, &jid, (offset, &lines))
+        }
         Command::RunStep {
             jid,
             owner,
@@ -62,25 +70,24 @@ pub(super) fn done(batch: &mut Batch<'_>, command: Command) -> Outcome {
     }
 }
 
-fn copied(
-    batch: &mut Batch<'_>,
-    jid: &str,
-    owner: RunOwner,
-    (offset, lines): (u64, &str),
-) -> Outcome {
-    let known = known(batch, jid)?;
-    let is_first = offset == 0 && known.is_none();
-    if !is_first && known != Some(owner) {
+/// Begins the copy of an orchestration that no other master has.
+fn begun(batch: &mut Batch<'_>, jid: &str, owner: RunOwner, lines: &str) -> Outcome {
+    super::apply::name("the jid", jid)?;
+    if known(batch, jid)?.is_some_and(|known| known != owner) {
         return Err(taken(jid));
     }
+    batch.put(
+        Table::Jobs,
+        at::run(jid),
+        row("an owner", owner_row(owner))?,
+    );
+    copied(batch, jid, (0, lines))
+}
+
+/// Stores lines. Those at 0 replace all.
+fn copied(batch: &mut Batch<'_>, jid: &str, (offset, lines): (u64, &str)) -> Outcome {
     if offset == 0 {
-        super::apply::name("the jid", jid)?;
         remove(batch, &at::run_lines(jid))?;
-        batch.put(
-            Table::Jobs,
-            at::run(jid),
-            row("an owner", owner_row(owner))?,
-        );
     }
     let bytes = row("a record", Map::new().with("lines", lines))?;
     batch.put(Table::Jobs, at::run_line(jid, offset), bytes);

@@ -216,7 +216,16 @@ pub(crate) enum Command {
         /// The time, in milliseconds since 1970.
         at_ms: u64,
     },
-    /// Lines of the record of an orchestration, from which another master can resume it.
+    /// The first lines of the record of an orchestration, from which another master can resume it.
+    RunBegun {
+        /// The job id of the orchestration.
+        jid: String,
+        /// The master that runs it.
+        owner: RunOwner,
+        /// The lines.
+        lines: String,
+    },
+    /// More lines of the record of an orchestration.
     RunCopied {
         /// The job id of the orchestration.
         jid: String,
@@ -295,6 +304,9 @@ pub(crate) struct RunOwner {
     pub(crate) node: u64,
     /// The number of its start.
     pub(crate) boot: u64,
+    /// How many masters had the orchestration before. A master may get it back, and what it did
+    /// before that has another number.
+    pub(crate) claim: u64,
 }
 
 /// The claim of a minion that offers a key.

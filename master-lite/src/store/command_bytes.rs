@@ -270,6 +270,7 @@ kinds! {
     RingDestroyed "ring_destroyed" { name };
     RingSet "ring_set" { name, keep, replicas };
     RouteSet "route_set" { data_type, ring, at_ms };
+    RunBegun "run_begun" { jid, owner, lines };
     RunCopied "run_copied" { jid, owner, offset, lines };
     RunStep "run_step" { jid, owner, step, job };
     RunClaimed "run_claimed" { jid, owner, expected };
@@ -292,7 +293,7 @@ fields!(Origin {
     sequence
 });
 fields!(Place { rule, sequence });
-fields!(RunOwner { node, boot });
+fields!(RunOwner { node, boot, claim });
 fields!(JobRows {
     jid,
     returns,

@@ -1,7 +1,7 @@
 //! Orchestrations of a cluster whose master ends while they run.
 
 use std::fs;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
@@ -34,30 +34,36 @@ fn write(masters: &Masters, sls: &str, seconds: u32) -> std::path::PathBuf {
     done
 }
 
-/// Starts the orchestration at the first master, and waits for the second step.
-fn begin(masters: &Masters, done: &std::path::Path) {
+/// Starts the orchestration at the first master, and waits for the second step. Returns the command
+/// that waits for its end.
+fn begin(masters: &Masters, done: &std::path::Path) -> Child {
     let etc = masters.all[0].path("master/etc");
     let program = &*super::PROGRAM;
-    let words = ["--async", "state.orchestrate", "orch"];
+    let words = ["state.orchestrate", "orch"];
     let started = Command::new(program)
         .arg("salt-run")
         .arg("-c")
         .arg(etc)
         .args(words)
-        .output()
+        .stdout(Stdio::piped())
+        .spawn()
         .unwrap();
-    assert!(started.status.success());
     masters.soon("the second step begins", |masters| {
         let first = fs::read_to_string(done).unwrap_or_default() == "first\n";
         let jobs = masters.all[1].run(&["salt-run", "--out=json", "jobs.list_jobs"]);
         first && jobs.out.matches("state.sls").count() == 2
     });
+    started
 }
 
 /// Starts the orchestration at the first master, and kills that one during the second step.
-fn cut(masters: &mut Masters, done: &std::path::Path) {
-    begin(masters, done);
+/// Returns what the command prints then.
+fn cut(masters: &mut Masters, done: &std::path::Path) -> String {
+    let command = begin(masters, done);
     masters.all[0].kill_master();
+    let ended = command.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(1));
+    String::from_utf8(ended.stdout).unwrap()
 }
 
 /// Sends a signal to the first master.
@@ -83,7 +89,8 @@ fn another_master_continues_an_orchestration_and_each_step_happens_once() {
     masters.minions(&[("m1", 2)]);
     let done = write(&masters, SLS, 8);
     let listeners: Vec<_> = [1, 2].map(|number| masters.all[number].listen()).into();
-    cut(&mut masters, &done);
+    let printed = cut(&mut masters, &done);
+    assert!(printed.contains("another master continues it"), "{printed}");
     masters.soon("all steps are done", |_| {
         fs::read_to_string(&done)
             .unwrap_or_default()

@@ -36,7 +36,7 @@ variants! {
     command COMMANDS of Command:
     KeyOffered KeyWithdrawn KeyAccepted KeyRejected KeyDenied KeyDeleted KeyShown Event Job Return
     Cached Cursor Reaction Token EventsDropped JobsDropped EventsRemoved JobsRemoved
-    RingCreated RingDestroyed RingSet RouteSet RunCopied RunStep RunClaimed RunEnded All
+    RingCreated RingDestroyed RingSet RouteSet RunBegun RunCopied RunStep RunClaimed RunEnded All
 }
 variants! { claim CLAIMS of Claim: Nothing New Proved }
 variants! { cache CACHES of Cache: Grains Pillar Mine Status }
@@ -320,10 +320,15 @@ fn of_rings() -> Vec<(&'static str, Command)> {
 
 fn of_runs() -> Vec<(&'static str, Command)> {
     let jid = || JID.to_owned();
-    let owner = RunOwner { node: 2, boot: 300 };
+    let owner = RunOwner {
+        node: 2,
+        boot: 300,
+        claim: 0,
+    };
     let other = RunOwner {
         node: u64::MAX,
         boot: 1,
+        claim: 1,
     };
     let copied = |offset, lines: &str| Command::RunCopied {
         jid: jid(),
@@ -332,6 +337,14 @@ fn of_runs() -> Vec<(&'static str, Command)> {
         lines: lines.to_owned(),
     };
     vec![
+        (
+            "run_begun",
+            Command::RunBegun {
+                jid: jid(),
+                owner,
+                lines: "begun\n".to_owned(),
+            },
+        ),
         ("run_copied", copied(0, "first\n")),
         ("run_copied/next", copied(6, "\u{e4}\n")),
         (

@@ -186,10 +186,16 @@ fn about_run(dice: &mut Dice, at_ms: u64) -> Command {
     let mut owner = || RunOwner {
         node: dice.below(2),
         boot: 1,
+        claim: dice.below(2),
     };
     let (owner, expected) = (owner(), owner());
     match dice.below(8) {
-        0..=3 => Command::RunCopied {
+        0 | 1 => Command::RunBegun {
+            jid,
+            owner,
+            lines: format!("{at_ms}\n"),
+        },
+        2 | 3 => Command::RunCopied {
             jid,
             owner,
             offset: at_ms % 3,

@@ -3,8 +3,24 @@
 use super::*;
 
 const JID: &str = "20261126203503123456";
-const FIRST: RunOwner = RunOwner { node: 1, boot: 7 };
-const SECOND: RunOwner = RunOwner { node: 2, boot: 1 };
+const FIRST: RunOwner = RunOwner {
+    node: 1,
+    boot: 7,
+    claim: 0,
+};
+const SECOND: RunOwner = RunOwner {
+    node: 2,
+    boot: 1,
+    claim: 1,
+};
+
+fn begun(owner: RunOwner, lines: &str) -> Command {
+    Command::RunBegun {
+        jid: JID.to_owned(),
+        owner,
+        lines: lines.to_owned(),
+    }
+}
 
 fn copied(owner: RunOwner, offset: u64, lines: &str) -> Command {
     Command::RunCopied {
@@ -43,7 +59,7 @@ fn a_copy_has_the_lines_and_jobs_of_an_orchestration() {
     assert!(store.runs().unwrap().is_empty());
     // The position of a line may end with any byte.
     let long = "x".repeat(255) + "\n";
-    apply(copied(FIRST, 0, &long));
+    apply(begun(FIRST, &long));
     apply(copied(FIRST, 256, "second\n"));
     apply(step(FIRST, "1"));
     assert_eq!(store.runs().unwrap(), [(JID.to_owned(), FIRST)]);
@@ -64,10 +80,11 @@ fn a_copy_has_the_lines_and_jobs_of_an_orchestration() {
 fn a_master_that_was_replaced_changes_nothing_any_more() {
     let World { store, .. } = &World::new();
     let apply = |command| store.apply_blocking(command).unwrap();
-    apply(copied(FIRST, 0, "first\n"));
+    apply(begun(FIRST, "first\n"));
     assert!(is_refused(&apply(claimed(SECOND, SECOND))));
     assert!(!is_refused(&apply(claimed(SECOND, FIRST))));
     for command in [
+        begun(FIRST, "again\n"),
         copied(FIRST, 6, "late\n"),
         copied(FIRST, 0, "new\n"),
         step(FIRST, "1"),
@@ -82,12 +99,18 @@ fn a_master_that_was_replaced_changes_nothing_any_more() {
     assert_eq!(store.run_lines(JID).unwrap(), "first\n");
     apply(copied(SECOND, 0, "second\n"));
     assert_eq!(store.runs().unwrap(), [(JID.to_owned(), SECOND)]);
+    // Nor does it begin the orchestration again when it has ended.
+    let jid = JID.to_owned();
+    apply(Command::RunEnded { jid, owner: SECOND });
+    assert!(is_refused(&apply(copied(FIRST, 0, "first\n"))));
+    assert!(is_refused(&apply(step(FIRST, "1"))));
+    assert!(store.runs().unwrap().is_empty());
 }
 
 #[test]
 fn a_copy_that_lacks_a_line_is_an_error() {
     let World { store, .. } = &World::new();
-    store.apply_blocking(copied(FIRST, 0, "first\n")).unwrap();
+    store.apply_blocking(begun(FIRST, "first\n")).unwrap();
     store.apply_blocking(copied(FIRST, 9, "third\n")).unwrap();
     let error = store.run_lines(JID).unwrap_err().to_string();
     assert!(error.contains("the record of an orchestration"), "{error}");
