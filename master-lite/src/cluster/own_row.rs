@@ -16,6 +16,8 @@ use super::requests::{Ask, number};
 const AGAIN: Duration = Duration::from_secs(1);
 /// The maximum time for an answer.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
+/// The answer of a master that does not lead.
+const NOT_LEADING: &str = "this master does not lead the cluster";
 /// The maximum length of a name or an address.
 const TEXT_MAX: usize = 256;
 
@@ -52,20 +54,29 @@ pub(super) fn from_value(value: &Value) -> Option<Member> {
 impl Cluster {
     /// Makes the row of this master the given one. Tries until it is.
     pub(super) async fn keep_own_row(self, row: Member) {
+        let mut said = String::new();
         loop {
             let status = self.status();
-            match status.members.get(&status.node) {
+            let done = match status.members.get(&status.node) {
                 Some(known) if *known == row => return,
                 Some(_) => self.change_own_row(&status, &row).await,
                 // It does not know the members yet.
-                None => {}
+                None => Ok(()),
+            };
+            if let Err(failure) = done
+                && failure != said
+            {
+                log::warning(format_args!(
+                    "cannot tell the cluster the present addresses or release of this master: {failure}"
+                ));
+                said = failure;
             }
             pause(AGAIN).await;
         }
     }
 
     /// Asks each master, since one with another address does not learn which one leads.
-    async fn change_own_row(&self, status: &Status, row: &Member) {
+    async fn change_own_row(&self, status: &Status, row: &Member) -> Result<(), String> {
         let mut failure = "no other master answers".to_owned();
         for of in status.members.keys() {
             let done = match *of == status.node {
@@ -77,16 +88,17 @@ impl Cluster {
             };
             match done {
                 Ok(()) => {
-                    return log::info(format_args!(
+                    log::info(format_args!(
                         "The cluster knows the present addresses and release of this master"
                     ));
+                    return Ok(());
                 }
-                Err(error) => failure = error,
+                // The reason of the leader.
+                Err(error) if error != NOT_LEADING => failure = error,
+                Err(_) => {}
             }
         }
-        log::debug(format_args!(
-            "cannot change the addresses or the release of this master in the cluster: {failure}"
-        ));
+        Err(failure)
     }
 
     /// Changes the row of the master that asks for it.
@@ -104,12 +116,20 @@ impl Cluster {
         let _changing = self.0.changing.lock().await;
         let status = self.status();
         if !status.leads() {
-            return Err("this master does not lead the cluster".to_owned());
+            return Err(NOT_LEADING.to_owned());
         }
         let known = status.members.get(&of).ok_or("it is no member any more")?;
         let has_its = |(number, other): (&u64, &Member)| *number != of && other.name == row.name;
         if status.members.iter().any(has_its) {
             return Err(format!("{} is the name of another master", row.name));
+        }
+        if known.name != row.name
+            && let Some(ring) = self.ring_of(&known.name)?
+        {
+            return Err(format!(
+                "the ring {ring} has its name {}: give it this address again (`interface`), or destroy the ring before",
+                known.name
+            ));
         }
         let key = known.key.clone();
         let changed = self.0.group.update(of, Member { key, ..row }).await;

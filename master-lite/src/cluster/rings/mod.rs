@@ -101,6 +101,16 @@ impl Cluster {
         self.0.store.rings().map_err(|error| error.to_string())
     }
 
+    /// Returns an active ring that has a master of this name.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub(in crate::cluster) fn ring_of(&self, master: &str) -> Result<Option<String>, String> {
+        let rings = self.stored_rings()?.rings.into_iter();
+        let mut of = rings.filter(|(_, ring)| ring.is_active && ring.voters.contains(master));
+        Ok(of.next().map(|(name, _)| name))
+    }
+
     /// Returns the rings, with the keys of Salt's `cluster.rings`.
     pub(crate) fn rings(&self) -> Result<Map, String> {
         let rings = self.stored_rings()?;
