@@ -140,7 +140,10 @@ fn storm() {
     std::thread::scope(|scope| {
         scope.spawn(|| clients.publish_jobs());
         scope.spawn(|| clients.fire_events());
-        scope.spawn(|| clients.measure());
+        for master in 0..MASTERS {
+            let clients = &clients;
+            scope.spawn(move || clients.measure(master));
+        }
         scope.spawn(|| clients.ping());
         scope.spawn(|| clients.enrol(&configs));
         // They end even if this thread panics.

@@ -33,7 +33,8 @@ pub(super) struct Acknowledged {
     pub(super) fired: BTreeSet<u64>,
     pub(super) accepted: BTreeSet<String>,
     pub(super) deleted: BTreeSet<String>,
-    /// The longest time without an acknowledged event at masters without a fault.
+    /// The last acknowledged event at a master without a fault, and the longest time without one.
+    pub(super) last: Option<Instant>,
     pub(super) longest: Duration,
     /// The number of events of that measurement.
     pub(super) alive: u64,
@@ -144,29 +145,29 @@ impl Clients {
         }
     }
 
-    /// Measures how long masters without a fault acknowledge no change.
-    pub(super) fn measure(&self) {
-        let mut chance = Chance(self.seed + 3);
-        let mut last = Instant::now();
+    /// Measures how long no master acknowledges a change. Each master has a client, because one may
+    /// fail while a client waits for it.
+    pub(super) fn measure(&self, master: usize) {
         while self.goes_on() {
-            let all = 0..self.masters.len();
-            let is_well = |master: &usize| self.well[*master].load(Ordering::Relaxed);
-            let well: Vec<usize> = all.filter(is_well).collect();
-            let master = *chance.one(&well);
-            let (text, _) = self.call(master, &["salt-run", "event.send", "storm/alive"]);
-            if text.contains("True") {
-                let mut acknowledged = self.acknowledged.lock().unwrap();
-                acknowledged.alive += 1;
-                if last.elapsed() > acknowledged.longest {
-                    acknowledged.longest = last.elapsed();
-                    self.say(&format!(
-                        "no change was acknowledged for {:.1?}",
-                        last.elapsed()
-                    ));
+            if self.well[master].load(Ordering::Relaxed) {
+                let (text, _) = self.call(master, &["salt-run", "event.send", "storm/alive"]);
+                if text.contains("True") {
+                    self.is_alive();
                 }
-                last = Instant::now();
             }
-            std::thread::sleep(Duration::from_millis(100));
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    fn is_alive(&self) {
+        let mut acknowledged = self.acknowledged.lock().unwrap();
+        acknowledged.alive += 1;
+        let now = Instant::now();
+        let last = acknowledged.last.replace(now).unwrap_or(now);
+        let time = now - last;
+        if time > acknowledged.longest {
+            acknowledged.longest = time;
+            self.say(&format!("no change was acknowledged for {time:.1?}"));
         }
     }
 
