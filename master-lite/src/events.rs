@@ -18,7 +18,7 @@ impl Events {
     /// Fires an event of the master itself, and returns whether it is stored. A failure is only
     /// logged.
     pub(crate) async fn fire(&self, tag: &str, data: Map) -> bool {
-        is_kept(tag, self.0.apply(own_event(tag, data)).await)
+        is_kept(tag, self.0.apply(own_event(tag, data)).await).is_ok()
     }
 
     /// Like [`Events::fire`], for a module on a thread that may block.
@@ -26,10 +26,9 @@ impl Events {
     /// # Errors
     /// When it is not stored.
     pub(crate) fn fire_for_module(&self, tag: &str, data: Map) -> Result<(), module::Error> {
-        match smol::block_on(self.fire(tag, data)) {
-            true => Ok(()),
-            false => Err(module::Error::refused("Cannot store the event.".to_owned())),
-        }
+        let kept = smol::block_on(self.0.apply(own_event(tag, data)));
+        is_kept(tag, kept)
+            .map_err(|why| module::Error::refused(format!("Cannot store the event {tag}: {why}")))
     }
 
     /// Appends an event of the master itself to the event log, without waiting for the disk.
@@ -41,7 +40,8 @@ impl Events {
                 Ok(begun) => begun.done().await,
                 Err(error) => Err(error),
             };
-            is_kept(&tag, kept);
+            // A failure is logged.
+            is_kept(&tag, kept).ok();
         };
         smol::spawn(kept).detach();
     }
@@ -57,13 +57,13 @@ fn own_event(tag: &str, data: Map) -> Command {
     }
 }
 
-/// Returns whether an event is stored. If it is not, logs the reason.
-fn is_kept(tag: &str, kept: Result<Applied, store::Error>) -> bool {
+/// Returns why an event is not stored, and logs it.
+fn is_kept(tag: &str, kept: Result<Applied, store::Error>) -> Result<(), String> {
     let why = match kept {
         Ok(Applied::Refused(refusal)) => refusal.to_string(),
-        Ok(_) => return true,
+        Ok(_) => return Ok(()),
         Err(error) => error.to_string(),
     };
     log::error(format_args!("cannot store the event {tag}: {why}"));
-    false
+    Err(why)
 }

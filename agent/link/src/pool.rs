@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use quinn::{
-    ClientConfig, Connection, Endpoint, EndpointConfig, Incoming, RecvStream, SendStream,
-    ServerConfig, TransportConfig, VarInt,
+    ClientConfig, Connection, ConnectionError, Endpoint, EndpointConfig, Incoming, ReadToEndError,
+    RecvStream, SendStream, ServerConfig, TransportConfig, VarInt,
 };
 use smol::channel::{Receiver, Sender, bounded};
 use smol::lock::Semaphore;
@@ -27,6 +27,8 @@ use crate::wait::within;
 
 /// The name of the protocol in QUIC's handshake.
 const ALPN: &[u8] = b"pinch-cluster/1";
+/// TLS's alert of a server that does not speak the protocol of the caller.
+const NO_PROTOCOL: u8 = 120;
 /// The maximum size of a request or an answer in bytes.
 pub const MESSAGE_MAX: usize = 64 << 20;
 /// The maximum time for a handshake.
@@ -123,6 +125,8 @@ pub struct Request {
     pub bytes: Vec<u8>,
     /// True if the key is one of a member.
     pub is_member: bool,
+    /// The address of the caller.
+    pub from: SocketAddr,
     /// The exported bytes of the connection.
     pub exported: Exported,
     answer: SendStream,
@@ -315,8 +319,25 @@ impl Pool {
                 seen.finger(),
                 fingers.join(" or ")
             ),
+            None if is_other_protocol(&error) => {
+                let own = ALPN.escape_ascii();
+                format!(
+                    "it does not speak {own}: run the same release on all masters, and check that this is the port for masters"
+                )
+            }
             None => error.to_string(),
         })
+    }
+}
+
+/// Returns whether a handshake has failed because the other end speaks another protocol, or another
+/// version.
+fn is_other_protocol(error: &ConnectionError) -> bool {
+    let alert = quinn::TransportErrorCode::crypto(NO_PROTOCOL);
+    match error {
+        ConnectionError::ConnectionClosed(closed) => closed.error_code == alert,
+        ConnectionError::TransportError(failed) => failed.code == alert,
+        _ => false,
     }
 }
 
@@ -432,17 +453,26 @@ impl Caller {
                 let why = b"this key is not one of a member";
                 return self.connection.close(2_u32.into(), why);
             }
-            let (key, exported, sender) = (self.key, self.exported, sender.clone());
+            let (key, exported, from, sender) =
+                (self.key, self.exported, self.address, sender.clone());
             let received = async move {
-                let bytes = received(request, MESSAGE_MAX, REQUEST_MAX).await;
-                let request = bytes.map(|bytes| Request {
-                    key,
-                    bytes,
-                    is_member: true,
-                    exported,
-                    answer,
-                });
-                pass_on(request, &key, &sender);
+                match received(request, MESSAGE_MAX, REQUEST_MAX).await {
+                    Ok(bytes) => value::channel::if_open(sender.try_send(Request {
+                        key,
+                        bytes,
+                        is_member: true,
+                        from,
+                        exported,
+                        answer,
+                    })),
+                    Err(Cut::TooLong) => log::warning(format_args!(
+                        "refused a request of the master at {from} with the key {}: it is longer than {MESSAGE_MAX} bytes",
+                        key.finger()
+                    )),
+                    Err(Cut::Incomplete) => log::debug(format_args!(
+                        "a request of the master at {from} is incomplete"
+                    )),
+                }
             };
             smol::spawn(received).detach();
         }
@@ -458,17 +488,23 @@ impl Caller {
         let request = async {
             // No deadline: `within` below ends it.
             let (answer, request) = self.connection.accept_bi().await.ok()?;
-            let bytes = received(request, STRANGER_MAX, STRANGER_TIME).await?;
+            let bytes = received(request, STRANGER_MAX, STRANGER_TIME).await.ok()?;
             Some(Request {
                 key: self.key,
                 bytes,
                 is_member: false,
+                from: self.address,
                 exported: self.exported,
                 answer,
             })
         };
-        let request = within(STRANGER_TIME, request).await.flatten();
-        pass_on(request, &self.key, &sender);
+        match within(STRANGER_TIME, request).await.flatten() {
+            Some(request) => value::channel::if_open(sender.try_send(request)),
+            None => log::debug(format_args!(
+                "a request of {}, which is no member, is incomplete or too long",
+                self.address
+            )),
+        }
         if within(STRANGER_TIME, self.connection.closed())
             .await
             .is_none()
@@ -478,15 +514,19 @@ impl Caller {
     }
 }
 
-/// Receives the bytes of a request.
-async fn received(mut request: RecvStream, most: usize, time: Duration) -> Option<Vec<u8>> {
-    within(time, request.read_to_end(most)).await?.ok()
+/// The reason why a request has no bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cut {
+    TooLong,
+    Incomplete,
 }
 
-fn pass_on(request: Option<Request>, key: &PublicKey, to: &Sender<Request>) {
-    match request {
-        Some(request) => value::channel::if_open(to.try_send(request)),
-        None => log::debug(format_args!("a request of the master {key} is incomplete")),
+/// Receives the bytes of a request.
+async fn received(mut request: RecvStream, most: usize, time: Duration) -> Result<Vec<u8>, Cut> {
+    match within(time, request.read_to_end(most)).await {
+        Some(Ok(bytes)) => Ok(bytes),
+        Some(Err(ReadToEndError::TooLong)) => Err(Cut::TooLong),
+        _ => Err(Cut::Incomplete),
     }
 }
 
@@ -576,6 +616,77 @@ mod tests {
             let wrong = client.ask_unknown(address, &fingers, |_| Vec::new());
             let wrong = wrong.await.unwrap_err().to_string();
             assert!(wrong.contains("it has the key"), "{wrong}");
+        });
+    }
+
+    /// Connects with another protocol, and returns the text of the error.
+    async fn connect_with(protocol: &[u8], address: SocketAddr) -> String {
+        let pair = KeyPair::generate().unwrap();
+        let crypto = tls::client(&pair, protocol, Pinned::new(Vec::new())).unwrap();
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let runtime = Arc::new(OnSmol::default());
+        let endpoint = Endpoint::new(EndpointConfig::default(), None, socket, runtime).unwrap();
+        let config = ClientConfig::new(Arc::new(crypto));
+        let connecting = endpoint.connect_with(config, address, "pinch").unwrap();
+        connecting.await.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn other_versions_of_the_protocol_are_refused_and_named() {
+        let [one, member] = [(); 2].map(|()| KeyPair::generate().unwrap());
+        let server = pool(&member, |_| true);
+        answers(&server);
+        let address = server.address().unwrap();
+        smol::block_on(async {
+            // Attacks: an older and a newer version, the protocol of minions, and none.
+            for protocol in [
+                b"pinch-cluster/0".as_slice(),
+                b"pinch-cluster/2",
+                wire::ALPN,
+                b"h3",
+            ] {
+                let error = connect_with(protocol, address).await;
+                assert!(error.contains("handshake failed"), "{error}");
+            }
+            // The same from a master of this release, which connects to one of another release.
+            let crypto = tls::server(&member, b"pinch-cluster/2").unwrap();
+            let config = ServerConfig::with_crypto(Arc::new(crypto));
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            let runtime = Arc::new(OnSmol::default());
+            let of_later = socket.local_addr().unwrap();
+            let later = Endpoint::new(EndpointConfig::default(), Some(config), socket, runtime);
+            let later = later.unwrap();
+            smol::spawn(async move {
+                while let Some(incoming) = later.accept().await {
+                    incoming.accept().unwrap().await.ok();
+                }
+            })
+            .detach();
+            let client = pool(&one, |_| false);
+            let refused = client.ask(of_later, &member.public(), b"ab", TIME).await;
+            let refused = refused.unwrap_err().to_string();
+            assert!(
+                refused.contains("it does not speak pinch-cluster/1"),
+                "{refused}"
+            );
+            let message = client.ask(address, &member.public(), b"ab", TIME).await;
+            assert_eq!(message, Ok(b"ba".to_vec()));
+        });
+    }
+
+    #[test]
+    fn a_request_of_a_member_is_limited_and_the_others_are_served() {
+        let [one, member] = [(); 2].map(|()| KeyPair::generate().unwrap());
+        let server = pool(&member, |_| true);
+        answers(&server);
+        let address = server.address().unwrap();
+        smol::block_on(async {
+            let client = pool(&one, |_| false);
+            let long = vec![7; MESSAGE_MAX + 1];
+            let refused = client.ask(address, &member.public(), &long, TIME).await;
+            assert!(refused.is_err(), "{refused:?}");
+            let answer = client.ask(address, &member.public(), b"ab", TIME).await;
+            assert_eq!(answer, Ok(b"ba".to_vec()));
         });
     }
 

@@ -6,6 +6,9 @@
 //! same way, so that neither believes a third one between them. Without such a key an administrator
 //! accepts the joining master (`cluster.accept`), which knows the members by their fingerprints.
 
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+
 use link::PublicKey;
 use link::pool::Exported;
 use ring::hmac;
@@ -38,6 +41,9 @@ pub(super) struct Join {
     pub(super) level: u64,
     /// False if it has keys already, which it would lose.
     pub(super) is_empty: bool,
+    /// The time at which its cluster was founded, in microseconds since 1970: a member asks, which
+    /// wants to know whether the other one is of its cluster, and must not join.
+    pub(super) founded_us: Option<u64>,
     /// Its claim to a place in the cluster.
     pub(super) claim: Claim,
 }
@@ -182,6 +188,13 @@ fn number(map: &Map, name: &str) -> Option<u64> {
     u64::try_from(map.get(name)?.as_int()?).ok()
 }
 
+/// Returns a text that is the usual form of a value.
+fn parsed<T: FromStr + ToString>(map: &Map, name: &str) -> Option<String> {
+    let text = text(map, name)?;
+    let value: T = text.parse().ok()?;
+    (value.to_string() == text).then_some(text)
+}
+
 fn binary(map: &Map, name: &str) -> Option<Vec<u8>> {
     match map.get(name)? {
         Value::Bytes(bytes) => Some(bytes.to_vec()),
@@ -212,6 +225,7 @@ impl Join {
             minions: settings.minions.to_string(),
             level: cluster::core::LEVEL,
             is_empty,
+            founded_us: None,
             claim: match credentials {
                 Credentials::Fingers => Claim::Nothing,
                 Credentials::Secret(key) => Claim::Secret(proof(key)),
@@ -223,6 +237,21 @@ impl Join {
         }
     }
 
+    /// Returns the request of a member to a master that may be of another cluster.
+    pub(super) fn of_member(settings: &Settings, founded_us: u64) -> Self {
+        Self {
+            cluster: settings.cluster.clone(),
+            name: settings.name.clone(),
+            address: settings.address.to_string(),
+            minions: settings.minions.to_string(),
+            level: cluster::core::LEVEL,
+            // An earlier release refuses such a master.
+            is_empty: false,
+            founded_us: Some(founded_us),
+            claim: Claim::Nothing,
+        }
+    }
+
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut map = Map::new()
             .with("cluster", self.cluster.as_str())
@@ -231,6 +260,9 @@ impl Join {
             .with("minions", self.minions.as_str())
             .with("level", self.level)
             .with("is_empty", self.is_empty);
+        if let Some(founded_us) = self.founded_us {
+            map.insert("founded_us", founded_us);
+        }
         let proof = |proof: &[u8]| Value::Bytes(proof.into());
         match &self.claim {
             Claim::Nothing => {}
@@ -250,11 +282,15 @@ impl Join {
         let map = read(bytes)?;
         Some(Self {
             cluster: text(&map, "cluster")?,
-            name: text(&map, "name")?,
-            address: text(&map, "address")?,
-            minions: text(&map, "minions")?,
+            name: parsed::<IpAddr>(&map, "name")?,
+            address: parsed::<SocketAddr>(&map, "address")?,
+            minions: parsed::<SocketAddr>(&map, "minions")?,
             level: number(&map, "level")?,
             is_empty: map.get("is_empty")?.is_true(),
+            founded_us: match map.get("founded_us") {
+                Some(_) => Some(number(&map, "founded_us")?),
+                None => None,
+            },
             claim: Claim::decode(&map)?,
         })
     }
@@ -439,8 +475,14 @@ mod tests {
             minions: "10.0.0.1:4506".to_owned(),
             level: 1,
             is_empty: true,
+            founded_us: None,
             claim: Claim::Secret(vec![1; 32]),
         };
+        let of_member = Join {
+            founded_us: Some(7),
+            ..join.clone()
+        };
+        assert_eq!(Join::decode(&of_member.encode()), Some(of_member));
         let token = Claim::Token(Shown {
             name: "00c0ffee".to_owned(),
             proof: vec![1; 32],
@@ -468,16 +510,32 @@ mod tests {
             let read = Answer::decode(&answer.encode(Some(vec![2; 32])));
             assert_eq!(read, Some((answer, Some(vec![2; 32]))));
         }
-        let long = Join {
-            name: "x".repeat(NAME_MAX + 1),
-            ..join.clone()
-        };
-        assert_eq!(Join::decode(&long.encode()), None);
-        let control = Join {
-            name: "a\nb".to_owned(),
-            ..join
-        };
-        assert_eq!(Join::decode(&control.encode()), None);
+        let long = "x".repeat(NAME_MAX + 1);
+        for name in [
+            "",
+            "a",
+            "a\nb",
+            "../x",
+            "10.0.0.01",
+            "10.0.0.1 ",
+            "\u{202e}a",
+            &long,
+        ] {
+            let named = Join {
+                name: name.to_owned(),
+                ..join.clone()
+            };
+            assert_eq!(Join::decode(&named.encode()), None, "{name:?}");
+            for field in ["address", "minions"] {
+                let mut map = read(&join.encode()).unwrap();
+                map.insert(field, name);
+                assert_eq!(Join::decode(&bytes(map)), None, "{field} {name:?}");
+            }
+        }
+        let whole = join.encode();
+        for length in 0..whole.len() {
+            assert_eq!(Join::decode(&whole[..length]), None);
+        }
         assert_eq!(Join::decode(b"\x81"), None);
         assert_eq!(Answer::decode(b""), None);
     }
@@ -507,9 +565,9 @@ mod tests {
     fn a_request_has_one_claim() {
         let both = Map::new()
             .with("cluster", "prod")
-            .with("name", "a")
-            .with("address", "a")
-            .with("minions", "a")
+            .with("name", "10.0.0.1")
+            .with("address", "10.0.0.1:4520")
+            .with("minions", "10.0.0.1:4506")
             .with("level", 1)
             .with("is_empty", true)
             .with("token", "00c0ffee")

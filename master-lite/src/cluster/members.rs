@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cluster::core::Member;
 use cluster::raft::Status;
@@ -11,13 +11,14 @@ use link::PublicKey;
 use link::pool::{Exported, Request};
 use link::wait::pause;
 use value::{Map, Value, log};
+use wire::Id;
 
 use super::join::{Answer, Claim, End, Join, Joined};
 use super::requests::{Ask, Change, What};
 use super::settings::MASTERS_MAX;
 use super::{Cluster, lock, tokens};
 use crate::events::Events;
-use crate::store::{Applied, now_ms};
+use crate::store::{Applied, KeyState, now_ms};
 
 /// The number of entries by which a master without a vote may be behind to get one.
 const BEHIND_MAX: u64 = 1000;
@@ -25,6 +26,8 @@ const BEHIND_MAX: u64 = 1000;
 const DEAD_AFTER: Duration = Duration::from_secs(5);
 /// The maximum number of masters that wait for an administrator.
 const PENDING_MAX: usize = 16;
+/// The time after its last request for which a master waits for an administrator.
+const PENDING_TIME: Duration = Duration::from_secs(60);
 /// The maximum time for a change of the members on the leader.
 const CHANGE_MAX: Duration = Duration::from_secs(30);
 
@@ -49,6 +52,8 @@ struct Waits {
     key: PublicKey,
     address: String,
     is_accepted: bool,
+    /// The time of its last request.
+    at: Instant,
 }
 
 impl Pending {
@@ -56,17 +61,28 @@ impl Pending {
     /// Returns true with the second value if it did not wait before.
     fn is_accepted(&self, join: &Join, key: &PublicKey) -> Result<(bool, bool), String> {
         let mut all = lock(&self.0);
-        let known = all.get(&join.name).filter(|waits| waits.key == *key);
-        if let Some(waits) = known {
+        all.retain(|_, waits| waits.at.elapsed() < PENDING_TIME);
+        if let Some(waits) = all.get_mut(&join.name) {
+            // Another key would be accepted in place of the one whose fingerprint was compared.
+            if waits.key != *key {
+                return Err(format!(
+                    "another master waits under the name {}, with the key {}: stop it, and try again after {} s",
+                    join.name,
+                    waits.key.finger(),
+                    PENDING_TIME.as_secs()
+                ));
+            }
+            waits.at = Instant::now();
             return Ok((waits.is_accepted, false));
         }
-        if all.len() >= PENDING_MAX && !all.contains_key(&join.name) {
+        if all.len() >= PENDING_MAX {
             return Err(format!("{PENDING_MAX} masters wait for acceptance already"));
         }
         let waits = Waits {
             key: *key,
             address: join.address.clone(),
             is_accepted: false,
+            at: Instant::now(),
         };
         all.insert(join.name.clone(), waits);
         Ok((false, true))
@@ -80,6 +96,7 @@ impl Pending {
                 true => "none waits".to_owned(),
                 false => format!("these wait: {}", names.join(", ")),
             };
+            let name = name.escape_debug();
             return Err(format!("No master {name} waits to join; {who}"));
         };
         waits.is_accepted = true;
@@ -138,6 +155,18 @@ fn step(status: &Status, voters_max: usize) -> Option<Step> {
         }
     }
     None
+}
+
+/// Returns the error about a name that no member has.
+pub(super) fn no_master(status: &Status, name: &str) -> String {
+    let names = status.members.values().map(|one| one.name.as_str());
+    let names: BTreeSet<&str> = names.collect();
+    let names: Vec<&str> = names.into_iter().collect();
+    format!(
+        "The cluster has no master {}; it has {}",
+        name.escape_debug(),
+        names.join(", ")
+    )
 }
 
 impl Cluster {
@@ -203,6 +232,11 @@ impl Cluster {
                 );
                 (Answer::Refused(why), settings.key())
             }
+            Some(join) if join.founded_us.is_some() => {
+                // The master that asks warns about it.
+                let answer = self.answer_member(&join, &request.key);
+                return request.answer(&answer.encode(None)).await;
+            }
             Some(join) => {
                 let grounds = self.grounds(&join, &exported).await;
                 let key = match &grounds {
@@ -213,8 +247,9 @@ impl Cluster {
             }
         };
         if let Answer::Refused(why) = &answer {
-            log::warning(format_args!(
-                "A master with the key {} cannot join: {why}",
+            self.0.warnings.warn(format_args!(
+                "The master at {} with the key {} cannot join: {why}",
+                request.from,
                 request.key.finger()
             ));
         }
@@ -280,7 +315,19 @@ impl Cluster {
         {
             return answer;
         }
+        match self.minion_with(key).await {
+            Ok(None) => {}
+            Ok(Some(id)) => {
+                return Answer::Refused(format!(
+                    "its key is that of the minion {id}: remove the file `master.pem` from its `pki_dir`, so that it makes a key of its own"
+                ));
+            }
+            Err(why) => return Answer::Wait(why),
+        }
         let _changing = self.0.changing.lock().await;
+        if let Err(why) = self.is_too_old(join) {
+            return Answer::Refused(why);
+        }
         if let Err(why) = self.has_room(join, key) {
             return Answer::Wait(why);
         }
@@ -301,6 +348,34 @@ impl Cluster {
                 Answer::Joined(joined)
             }
             Err(why) => Answer::Wait(why),
+        }
+    }
+
+    /// Returns the minion that has a key, accepted or not.
+    async fn minion_with(&self, key: &PublicKey) -> Result<Option<Id>, String> {
+        let (store, key) = (self.0.store.clone(), *key);
+        let find = move || {
+            for state in KeyState::ALL {
+                for of in store.keys(state)? {
+                    let of = of?;
+                    if of.key == key {
+                        return Ok(Some(of.id));
+                    }
+                }
+            }
+            Ok(None)
+        };
+        let found: Result<_, crate::store::Error> = smol::unblock(find).await;
+        found.map_err(|error| error.to_string())
+    }
+
+    /// Returns an error about a master that cannot apply what this cluster has agreed on.
+    fn is_too_old(&self, join: &Join) -> Result<(), String> {
+        let levels = self.status().members;
+        let level = levels.values().map(|member| member.level).min();
+        match level.is_some_and(|level| join.level < level) {
+            true => Err("it runs an earlier release than the masters of this cluster: install the same release".to_owned()),
+            false => Ok(()),
         }
     }
 
@@ -411,9 +486,7 @@ impl Cluster {
     /// Makes a change of the members that an administrator wants: here if this master leads, or else
     /// through the leader.
     pub(crate) async fn change_members(&self, change: Change) -> Result<Value, String> {
-        if let Some(why) = self.minority()
-            && !change.force
-        {
+        if let Some(why) = self.minority() {
             return Err(why);
         }
         let status = self.status();
@@ -442,16 +515,7 @@ impl Cluster {
             .map(|(n, _)| *n)
             .collect();
         if numbers.is_empty() {
-            let names: Vec<&str> = status
-                .members
-                .values()
-                .map(|one| one.name.as_str())
-                .collect();
-            return Err(format!(
-                "The cluster has no master {}; it has {}",
-                change.name,
-                names.join(", ")
-            ));
+            return Err(no_master(&status, &change.name));
         }
         let done = match change.what {
             What::TransferLeader => self.transfer(&status, &numbers).await,
@@ -466,6 +530,12 @@ impl Cluster {
         }
         let voter = numbers.iter().find(|number| status.voters.contains(number));
         let voter = voter.ok_or("A master without a vote cannot lead")?;
+        if !self.0.others.alive().contains(voter) {
+            return Err(format!(
+                "{} does not answer, and cannot lead: start it first",
+                self.name(*voter)
+            ));
+        }
         let handed = self.0.group.hand_over(*voter).await;
         handed.map_err(|error| error.to_string())
     }
@@ -565,6 +635,47 @@ mod tests {
             promoted: promoted.iter().copied().collect(),
             removed: removed.iter().copied().collect(),
         })
+    }
+
+    fn join(name: &str) -> Join {
+        Join {
+            cluster: "prod".to_owned(),
+            name: name.to_owned(),
+            address: format!("{name}:4520"),
+            minions: format!("{name}:4506"),
+            level: 1,
+            is_empty: true,
+            founded_us: None,
+            claim: Claim::Nothing,
+        }
+    }
+
+    #[test]
+    fn a_stranger_cannot_take_the_place_of_a_master_that_waits() {
+        let pending = Pending::default();
+        let [key, other] = [1, 2].map(|byte| PublicKey::from_bytes([byte; 32]));
+        let (own, name) = (join("10.0.0.4"), "10.0.0.4");
+        assert_eq!(pending.is_accepted(&own, &key), Ok((false, true)));
+        // Attack: another key under this name, before and after the administrator has compared.
+        for _ in 0..2 {
+            let why = pending.is_accepted(&own, &other).unwrap_err();
+            assert!(why.contains(&key.finger()), "{why}");
+            pending.accept(name).unwrap();
+        }
+        assert_eq!(pending.is_accepted(&own, &key), Ok((true, false)));
+        // Attack: many names.
+        for number in 1..PENDING_MAX {
+            let more = join(&format!("10.0.1.{number}"));
+            assert_eq!(pending.is_accepted(&more, &other), Ok((false, true)));
+        }
+        let why = pending.is_accepted(&join("10.0.2.1"), &other);
+        assert!(why.unwrap_err().contains("wait for acceptance already"));
+        // The name of a master that no longer asks is free.
+        let past = Instant::now().checked_sub(PENDING_TIME).unwrap();
+        lock(&pending.0)
+            .values_mut()
+            .for_each(|waits| waits.at = past);
+        assert_eq!(pending.is_accepted(&own, &other), Ok((false, true)));
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod members;
 mod node;
 mod notes;
 mod own_row;
+mod peers;
 mod relay;
 mod report;
 mod requests;
@@ -31,8 +32,10 @@ mod runs;
 mod settings;
 mod start;
 pub(crate) mod tokens;
+mod warnings;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -63,6 +66,7 @@ use node::Node;
 use notes::Others;
 use requests::Ask;
 use roots::Roots;
+use warnings::Warnings;
 
 /// The number of the group that all masters have.
 const GROUP: u8 = 0;
@@ -111,6 +115,7 @@ struct Shared {
     running: runs::Running,
     cachedir: PathBuf,
     roots: Roots,
+    warnings: Warnings,
     /// True if this master has joined the cluster in this process.
     has_joined: bool,
 }
@@ -225,6 +230,15 @@ impl Cluster {
         silence.is_none_or(|silence| silence > self.0.settings.stale_max)
     }
 
+    /// Returns the other members, sorted by name.
+    fn others(&self) -> Vec<(u64, Member)> {
+        let mut members = self.status().members;
+        members.remove(&self.0.node.number);
+        let mut others: Vec<_> = members.into_iter().collect();
+        others.sort_by(|(_, one), (_, other)| one.name.cmp(&other.name));
+        others
+    }
+
     /// Returns the name of a member.
     fn name(&self, number: u64) -> String {
         let members = self.status().members;
@@ -258,6 +272,7 @@ impl Cluster {
         smol::spawn(self.clone().tell_others()).detach();
         smol::spawn(self.clone().keep_rings()).detach();
         smol::spawn(self.clone().give_runs()).detach();
+        smol::spawn(self.clone().find_other_clusters()).detach();
         if self.0.has_joined {
             smol::spawn(self.clone().fetch_roots()).detach();
         }
@@ -352,22 +367,45 @@ impl Cluster {
     async fn answer(&self, request: Request, groups: &BTreeMap<u8, Group<Smol, Replica>>) {
         match (request.bytes.first(), request.is_member) {
             (Some(&requests::JOIN), _) => self.answer_join(request).await,
-            (_, false) => log::warning(format_args!(
-                "refused a request to the port of the cluster: the key {} is not one of a member",
+            (_, false) => self.0.warnings.warn(format_args!(
+                "refused a request of {} to the port of the cluster: the key {} is not one of a member",
+                request.from,
                 request.key.finger()
             )),
             (Some(&requests::OF_MEMBER), true) => {
                 let bytes = request.bytes.get(1..).unwrap_or_default();
-                let done = self.obey(&request.key, bytes).await;
+                let done = match Ask::decode(bytes) {
+                    Some(ask) => self.obey(&request.key, ask).await,
+                    None => {
+                        let why = "it has an unknown form";
+                        self.warn_unreadable((&request.key, request.from), why);
+                        Err(format!("the request cannot be read: {why}"))
+                    }
+                };
                 request.answer(&requests::answer(done)).await;
             }
-            _ => raft::pool::answer(request, self.0.node.number, groups).await,
+            _ => {
+                let (key, from) = (request.key, request.from);
+                let answered = raft::pool::answer(request, self.0.node.number, groups).await;
+                if let Err(why) = answered {
+                    self.warn_unreadable((&key, from), &why);
+                }
+            }
         }
     }
 
+    /// Warns about a request of a member that no master of this release sends.
+    fn warn_unreadable(&self, (key, from): (&PublicKey, SocketAddr), why: &str) {
+        let number = self.number_of(key);
+        let name = number.map_or_else(|_| key.finger(), |number| self.name(number));
+        self.0.warnings.warn(format_args!(
+            "refused a request of the master {name} ({from}): {why}. Run the same release on all masters"
+        ));
+    }
+
     /// Does what another master asks for.
-    async fn obey(&self, key: &PublicKey, bytes: &[u8]) -> Result<Value, String> {
-        match Ask::decode(bytes).ok_or("the request has an unknown form")? {
+    async fn obey(&self, key: &PublicKey, ask: Ask) -> Result<Value, String> {
+        match ask {
             Ask::Note(note) => Ok(self.take_note(self.number_of(key)?, note).into()),
             Ask::Minion {
                 id,

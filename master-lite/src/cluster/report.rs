@@ -26,6 +26,12 @@ fn seconds(time: Option<Duration>) -> Value {
 }
 
 impl Cluster {
+    /// Returns the name of the leader. A master in a minority knows none, even if it was one.
+    fn known_leader(&self, status: &Status) -> Option<String> {
+        let leader = status.leader.filter(|_| self.minority().is_none());
+        leader.map(|leader| name(status, leader))
+    }
+
     /// Returns the members, with the keys of Salt's `cluster.members`.
     pub(crate) fn members(&self) -> Map {
         let status = self.status();
@@ -34,7 +40,7 @@ impl Cluster {
         let alive = self.0.others.alive();
         let is_silent = |voter: &u64| *voter != status.node && !alive.contains(voter);
         let unhealthy = status.voters.iter().copied().filter(is_silent);
-        let leader = status.leader.map(|leader| name(&status, leader));
+        let leader = self.known_leader(&status);
         let mut members = Map::new()
             .with("node_id", self.0.settings.name.as_str())
             .with("voters", names(&status, status.voters.iter().copied()))
@@ -57,7 +63,9 @@ impl Cluster {
     pub(crate) fn report(&self) -> Map {
         let status = self.status();
         let alive = self.0.others.alive();
-        let masters = status.members.iter().map(|(number, member)| {
+        let mut members: Vec<_> = status.members.iter().collect();
+        members.sort_by_key(|(_, member)| &member.name);
+        let masters = members.into_iter().map(|(number, member)| {
             let is_own = *number == status.node;
             let mut row = Map::new()
                 .with("number", *number)
@@ -71,7 +79,7 @@ impl Cluster {
             }
             (Value::from(member.name.as_str()), Value::Map(row))
         });
-        let leader = status.leader.map(|leader| name(&status, leader));
+        let leader = self.known_leader(&status);
         let silence = self.0.contact.silence();
         let minority = self.minority().map_or(Value::Null, Value::from);
         Map::new()

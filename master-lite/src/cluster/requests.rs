@@ -85,7 +85,8 @@ impl What {
         ("transfer_leader", Self::TransferLeader),
     ];
 
-    fn word(self) -> &'static str {
+    /// Returns the name of the function of the runner.
+    pub(crate) fn word(self) -> &'static str {
         let known = Self::ALL.iter().find(|(_, what)| *what == self);
         known.map_or("", |(word, _)| word)
     }

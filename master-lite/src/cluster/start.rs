@@ -98,6 +98,7 @@ impl Cluster {
         let (node, index) = (place.node, place.joined.map_or(0, |joined| joined.index));
         let cluster = Self(Arc::new(Shared {
             roots: super::Roots::new(opts, node.boot),
+            warnings: super::Warnings::default(),
             has_joined,
             settings,
             node,

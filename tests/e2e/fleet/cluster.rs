@@ -14,8 +14,8 @@ const FAILOVER: Duration = Duration::from_secs(15);
 /// The masters of a cluster, each with its own address.
 pub(super) struct Masters {
     pub(super) all: Vec<Fleet>,
-    network: String,
-    port: u16,
+    pub(super) network: String,
+    pub(super) port: u16,
 }
 
 /// Returns a network of loopback that no other test uses, and a port for its masters. The port is none
@@ -36,11 +36,17 @@ fn network() -> (String, u16) {
 impl Masters {
     /// Starts masters with these lines in the configuration of each.
     pub(super) fn with(count: usize, config: &str) -> Self {
+        let mut masters = Self::prepared(count, config);
+        masters.start_all();
+        masters
+    }
+
+    /// Prepares masters with these lines in the configuration of each. They are not started.
+    pub(super) fn prepared(count: usize, config: &str) -> Self {
         let mut masters = Self::new();
         for number in 1..=count {
             masters.prepare(number, count, config);
         }
-        masters.start_all();
         masters
     }
 
@@ -159,6 +165,19 @@ impl Masters {
             found = self.all.iter().position(leads);
         }
         found.unwrap()
+    }
+
+    /// Makes the first master the leader.
+    pub(super) fn led_by_the_first(&self) {
+        let name = self.name(1);
+        let leads = |fleet: &Fleet| members(fleet)["leader_id"] == name.as_str();
+        self.soon("the first master leads", |masters| {
+            let words = ["salt-run", "cluster.transfer_leader", &name];
+            masters.all.iter().all(leads) || {
+                masters.all[0].run(&words);
+                false
+            }
+        });
     }
 
     /// Waits until a master accepts a change, and asserts that this is soon.

@@ -109,9 +109,10 @@ impl Rings {
     /// When the name is unusable or in use, or there are too many rings or masters.
     pub fn create(&mut self, name: &str, voters: BTreeSet<String>) -> Result<(), String> {
         let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-        if name.is_empty() || name.len() > NAME_MAX || !name.chars().all(is_plain) {
+        let begins_well = name.starts_with(|letter: char| letter.is_ascii_alphanumeric());
+        if !begins_well || name.len() > NAME_MAX || !name.chars().all(is_plain) {
             return Err(format!(
-                "The name of a ring is 1 to {NAME_MAX} letters, digits, `-`, `_` or `.`, not {name:?}"
+                "The name of a ring is 1 to {NAME_MAX} letters, digits, `-`, `_` or `.`, and begins with a letter or digit: {name:?} does not fit"
             ));
         }
         if voters.is_empty() || voters.len() > VOTERS_MAX {
@@ -221,6 +222,7 @@ impl Rings {
         let ring = self.rings.get(name).filter(|ring| ring.is_active);
         ring.ok_or_else(|| {
             let names: Vec<&str> = self.active_names().collect();
+            let name = name.escape_debug();
             match names.is_empty() {
                 true => format!("There is no ring {name}"),
                 false => format!("There is no ring {name}, only: {}", names.join(", ")),
@@ -367,9 +369,37 @@ mod tests {
     #[test]
     fn unusable_names_and_numbers_are_refused() {
         let mut rings = with_ring();
-        for name in ["", "a/b", "../x", "a b", "ä", &"x".repeat(65)] {
-            assert!(rings.create(name, masters(&["a"])).is_err(), "{name}");
+        let before = rings.clone();
+        let long = "x".repeat(65);
+        let names = [
+            "",
+            "a/b",
+            "/",
+            "../x",
+            ".",
+            "..",
+            "-x",
+            "_",
+            "a b",
+            "a\n",
+            "a\u{7}",
+            "a\0",
+            "ä",
+            "\u{202e}a",
+            "日本",
+            &long,
+        ];
+        for name in names {
+            let why = rings.create(name, masters(&["a"])).unwrap_err();
+            assert!(why.starts_with("The name of a ring is"), "{why}");
+            assert!(why.contains(&format!("{name:?}")), "{why}");
+            assert!(!why.chars().any(char::is_control), "{why}");
+            assert!(rings.active(name).is_err(), "{name:?}");
+            assert!(rings.destroy(name).is_err() && rings.set(name, None, None).is_err());
         }
+        assert_eq!(rings, before);
+        rings.create(&"x".repeat(64), masters(&["a"])).unwrap();
+        rings.destroy(&"x".repeat(64)).unwrap();
         assert!(rings.create("jobs", masters(&["a"])).is_err());
         assert!(rings.create("empty", masters(&[])).is_err());
         let many: BTreeSet<String> = (0..10).map(|number| number.to_string()).collect();

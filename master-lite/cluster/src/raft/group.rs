@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -260,13 +260,11 @@ impl<R: Runtime, M: Machine> Group<R, M> {
     /// Answers a message of another master. The caller has checked that it is one.
     ///
     /// # Errors
-    /// When the answer cannot be written.
+    /// When no master of this release sends such a message, or the answer cannot be written.
     pub async fn answer(&self, message: &[u8]) -> io::Result<Vec<u8>> {
-        let answer = match Ask::<R>::decode(message) {
-            Ok(asked) => self.answered(asked).await,
-            Err(error) => Answer::Refused(error.to_string()),
-        };
-        let answer = answer.encode();
+        let asked = Ask::<R>::decode(message);
+        let asked = asked.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
+        let answer = self.answered(asked).await.encode();
         answer.map_err(|error| io::Error::other(error.to_string()))
     }
 

@@ -25,7 +25,10 @@ impl<R: Runtime, M: Machine> Group<R, M> {
         let changed = self.raft().change_membership(change, false).await;
         changed
             .map(drop)
-            .map_err(|error| NotChanged(error.to_string()))
+            .map_err(|error| match error.forward_to_leader() {
+                Some(_) => NotChanged("another master leads, or none: try again".to_owned()),
+                None => NotChanged(error.to_string()),
+            })
     }
 
     /// Founds a cluster with this master alone, whose state is there already. The log before it is

@@ -7,6 +7,7 @@
 //! came back with an empty disk has another number, and must not answer in the name of the old one.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use link::PublicKey;
 use link::pool::{NotAnswered, Pool, Request};
 use value::log;
 
+use super::bytes::Answer;
 use super::{Group, Link, LinkError, Machine, Smol};
 use crate::core::Member;
 
@@ -69,38 +71,63 @@ pub async fn address(name: &str) -> Result<SocketAddr, String> {
 }
 
 /// Answers a request of another master, if it is a message for one of these groups of the master
-/// with this number. Other requests are logged, and refused.
+/// with this number. Other requests are not answered.
+///
+/// # Errors
+/// When no master of this release sends such a request.
 pub async fn answer<M: Machine>(
     request: Request,
     number: u64,
     groups: &BTreeMap<u8, Group<Smol, M>>,
-) {
-    let answer = match message(&request.bytes, number, groups) {
-        Ok((group, message)) => group.answer(message).await,
-        Err(why) => Err(std::io::Error::other(why)),
+) -> Result<(), String> {
+    let Some((group, message)) = message(&request.bytes, number)? else {
+        // The sender does not know yet that this master has come back with an empty disk.
+        log::debug(format_args!(
+            "{} asks for another master than number {number}",
+            request.key.finger()
+        ));
+        return Ok(());
     };
-    match answer {
+    let known = groups.get(&group);
+    let known = known.ok_or_else(|| format!("this master does not have the group {group}"))?;
+    match known.answer(message).await {
         Ok(answer) => request.answer(&answer).await,
+        Err(error) if error.kind() == ErrorKind::InvalidData => {
+            let why = error.to_string();
+            if let Ok(refusal) = Answer::<Smol>::Refused(why.clone()).encode() {
+                request.answer(&refusal).await;
+            }
+            return Err(why);
+        }
         Err(error) => log::debug(format_args!(
             "cannot answer the master {}: {error}",
             request.key.finger()
         )),
     }
+    Ok(())
 }
 
-fn message<'a, M: Machine>(
-    bytes: &'a [u8],
-    number: u64,
-    groups: &'a BTreeMap<u8, Group<Smol, M>>,
-) -> Result<(&'a Group<Smol, M>, &'a [u8]), String> {
+/// Returns the number of the group, and the message; `None` for one to another master.
+fn message(bytes: &[u8], number: u64) -> Result<Option<(u8, &[u8])>, String> {
     let short = || "the message is too short".to_owned();
     let (group, rest) = bytes.split_first().ok_or_else(short)?;
     let (to, message) = rest.split_first_chunk().ok_or_else(short)?;
-    let to = u64::from_be_bytes(*to);
-    if to != number {
-        return Err(format!("it asks the master {to}, and this one is {number}"));
+    let is_own = u64::from_be_bytes(*to) == number;
+    Ok(is_own.then_some((*group, message)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_master_with_an_empty_disk_does_not_answer_in_the_name_of_the_old_one() {
+        let of = |number: u64| [&[0], number.to_be_bytes().as_slice(), b"vote"].concat();
+        assert_eq!(message(&of(7), 7), Ok(Some((0, b"vote".as_slice()))));
+        assert_eq!(message(&of(3), 7), Ok(None));
+        for cut in 0..9 {
+            let why = message(&of(7)[..cut], 7).unwrap_err();
+            assert!(why.contains("too short"), "{why}");
+        }
     }
-    let known = groups.get(group);
-    let known = known.ok_or_else(|| format!("this master does not have the group {group}"))?;
-    Ok((known, message))
 }

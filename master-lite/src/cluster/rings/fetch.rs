@@ -58,9 +58,16 @@ impl Cluster {
                 return Ok(found.into_values().collect());
             }
         }
-        Err(match failures.is_empty() {
-            true => "no master has them".to_owned(),
-            false => failures.join("; "),
+        Err(match (failures.is_empty(), &view.routed) {
+            (false, _) => failures.join("; "),
+            (true, Some((ring, of, ..))) => {
+                let masters: Vec<&str> = of.voters.iter().map(String::as_str).collect();
+                format!(
+                    "no master of the cluster has them, and the ring {ring} is {}: if one of these was removed, its disk has them",
+                    masters.join(", ")
+                )
+            }
+            (true, None) => "no master of the cluster has them".to_owned(),
         })
     }
 

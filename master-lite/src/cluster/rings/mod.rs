@@ -17,6 +17,7 @@ use std::sync::Mutex;
 use cluster::core::{Keep, POSITIONS, Placement, Ring, Rings};
 use value::{Map, Value};
 
+use super::members::no_master;
 use super::{Cluster, lock};
 use crate::store::{Command, now_ms};
 
@@ -159,13 +160,14 @@ impl Cluster {
 
     /// Returns the masters of a ring, or all masters, with the keys of Salt's `cluster.ring_info`.
     pub(crate) fn ring_info(&self, name: Option<&str>) -> Result<Map, String> {
-        let nodes: BTreeSet<String> = match name {
-            Some(name) => self.stored_rings()?.active(name)?.voters.clone(),
-            None => {
-                let members = self.status().members;
-                members.values().map(|of| of.name.clone()).collect()
-            }
-        };
+        let members = self.status().members;
+        let mut nodes: BTreeSet<String> = members.values().map(|of| of.name.clone()).collect();
+        if let Some(name) = name {
+            let rings = self.stored_rings()?;
+            let voters = &rings.active(name)?.voters;
+            // A master that was removed from the cluster keeps nothing.
+            nodes.retain(|node| voters.contains(node));
+        }
         Ok(Map::new()
             .with("is_clustered", true)
             .with("node_count", nodes.len())
@@ -178,14 +180,10 @@ impl Cluster {
     /// # Errors
     /// When a voter is no member, or the ring cannot be added.
     pub(crate) async fn create_ring(&self, name: &str, voters: Vec<String>) -> Result<(), String> {
-        let members = self.status().members;
-        let names: BTreeSet<&str> = members.values().map(|of| of.name.as_str()).collect();
-        if let Some(stranger) = voters.iter().find(|voter| !names.contains(voter.as_str())) {
-            let names: Vec<&str> = names.into_iter().collect();
-            return Err(format!(
-                "The cluster has no master {stranger}; it has {}",
-                names.join(", ")
-            ));
+        let status = self.status();
+        let is_member = |name: &String| status.members.values().any(|of| of.name == *name);
+        if let Some(stranger) = voters.iter().find(|voter| !is_member(voter)) {
+            return Err(no_master(&status, stranger));
         }
         let name = name.to_owned();
         self.0
@@ -225,10 +223,10 @@ impl Cluster {
         let rings = self.stored_rings()?;
         let ring = rings.active(name)?;
         let (all, replicas) = (ring.voters.len() as u64, ring.replicas());
-        let lost = all - replicas + 1;
-        Ok((replicas < all / 2 + 1).then(|| {
+        let safe = all / 2 + 1;
+        Ok((replicas < safe).then(|| {
             format!(
-                "With {replicas} of {all} masters that keep each row, data is lost when {replicas} of them are lost; with {lost} it would not be"
+                "With replicas={replicas} data is lost when {replicas} of the {all} masters are lost; with replicas={safe} no minority of them loses any"
             )
         }))
     }

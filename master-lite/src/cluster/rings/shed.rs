@@ -342,10 +342,8 @@ impl Cluster {
 
     /// Makes all other masters remove what they do not keep. Returns their results by name.
     pub(crate) async fn shed_elsewhere(&self, ring: &str, dry_run: bool) -> Map {
-        let mut members = self.status().members;
-        members.remove(&self.0.node.number);
         let mut results = Map::new();
-        for (number, member) in members {
+        for (number, member) in self.others() {
             let ask = Ask::Rows(Rows::Shed {
                 ring: ring.to_owned(),
                 dry_run,

@@ -109,14 +109,12 @@ impl Cluster {
         let _sending = self.0.roots.sending.try_lock().ok_or(super::SENDING)?;
         let opts = self.0.roots.opts.clone();
         let manifest = unblock(move || Manifest::read(&opts, &channels, deletes)).await?;
-        let (manifest, status) = (Arc::new(manifest), self.status());
-        let others = status.members.iter();
-        let others = others.filter(|(number, _)| **number != status.node);
+        let (manifest, others) = (Arc::new(manifest), self.others().into_iter());
         let syncs: Vec<_> = others
             .map(|(number, member)| {
-                let (cluster, number, manifest) = (self.clone(), *number, manifest.clone());
+                let (cluster, manifest) = (self.clone(), manifest.clone());
                 let sync = async move { cluster.send_roots(number, &manifest, deletes).await };
-                (member.name.clone(), smol::spawn(sync))
+                (member.name, smol::spawn(sync))
             })
             .collect();
         let mut answers = Map::new();

@@ -10,7 +10,7 @@ mod roots;
 use super::runs;
 use crate::cluster::{Change, Cluster, What};
 use rings::{
-    collect_from_peers, ring_create, ring_destroy, ring_info, ring_set, rings, route_clear,
+    collect_from_peers, given, ring_create, ring_destroy, ring_info, ring_set, rings, route_clear,
     route_set, routes, shed_status, shed_unowned, shed_unowned_all,
 };
 use roots::sync_roots;
@@ -227,6 +227,7 @@ fn status(cx: &Exec, _args: Status) -> Result<Value, Error> {
 }
 
 fn change(cx: &Exec, what: What, name: String, force: bool) -> Result<Value, Error> {
+    given(what.word(), "name", &name)?;
     let change = Change { what, name, force };
     with_cluster(cx, |cluster| smol::block_on(cluster.change_members(change)))
 }

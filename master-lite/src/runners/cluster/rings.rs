@@ -3,6 +3,7 @@
 use ::cluster::core::Keep;
 use state::exec::Exec;
 use state::module::Error;
+use value::python::repr;
 use value::{Map, Value};
 
 use super::super::runs;
@@ -22,7 +23,8 @@ const BANKS: [&str; 4] = [
 /// The kinds of keys that Salt collects apart from banks. All masters have them.
 const CHANNELS: [&str; 2] = ["keys", "denied_keys"];
 
-fn given(function: &str, what: &str, value: &str) -> Result<(), Error> {
+/// Returns an error unless an argument has a value, in Salt's words.
+pub(super) fn given(function: &str, what: &str, value: &str) -> Result<(), Error> {
     match value.is_empty() {
         true => Err(Error::refused(format!(
             "cluster.{function} requires a non-empty '{what}'"
@@ -73,6 +75,9 @@ fn changed(
     let Some(cluster) = &runs(cx)?.cluster else {
         return Ok(skipped());
     };
+    if let Some(why) = cluster.minority() {
+        return Err(Error::refused(why));
+    }
     let more = smol::block_on(change(cluster)).map_err(Error::refused)?;
     let mut answer = fired(cx, function, data)?;
     answer.update(more);
@@ -97,6 +102,9 @@ pub(super) fn routes(cx: &Exec, _args: Routes) -> Result<Value, Error> {
 }
 
 pub(super) fn ring_info(cx: &Exec, args: RingInfo) -> Result<Value, Error> {
+    if let Some(name) = &args.name {
+        given("ring_info", "name", name)?;
+    }
     with_cluster(cx, |cluster| {
         cluster.ring_info(args.name.as_deref()).map(Value::Map)
     })
@@ -137,16 +145,22 @@ pub(super) fn ring_set(cx: &Exec, args: RingSet) -> Result<Value, Error> {
     if let Some(members) = args.members {
         keep = Some(Keep::from_word(&members).ok_or_else(|| {
             Error::refused(format!(
-                "cluster.ring_set: 'members' must be 'self' or 'voters', not {members:?}"
+                "cluster.ring_set: 'members' must be 'self' or 'voters', not {}",
+                repr(&members.as_str().into())
             ))
         })?);
         data.insert("members", members);
     }
-    if let Some(replicas) = args.replicas {
-        data.insert("replicas", replicas);
+    let mut replicas = None;
+    if let Some(all) = args.replicas {
+        data.insert("replicas", all);
+        let count = u64::try_from(all).ok().filter(|count| *count > 0);
+        replicas = Some(count.ok_or_else(|| {
+            Error::refused(format!(
+                "cluster.ring_set: 'replicas' must be 1 or more, not {all}"
+            ))
+        })?);
     }
-    // A negative number is refused like 0.
-    let replicas = args.replicas.map(|all| u64::try_from(all).unwrap_or(0));
     changed(cx, "ring_set", data, async |cluster| {
         let warning = cluster.set_ring(&name, keep, replicas).await?;
         let warning = warning.map(|warning| Map::new().with("warning", warning));
@@ -197,6 +211,11 @@ pub(super) fn shed_unowned_all(cx: &Exec, args: ShedUnownedAll) -> Result<Value,
         .with("subbank_template", args.subbank_template.clone())
         .with("driver", args.driver.clone())
         .with("dry_run", args.dry_run);
+    if let Some(cluster) = &runs(cx)?.cluster
+        && let Some(why) = cluster.minority()
+    {
+        return Err(Error::refused(why));
+    }
     let local = shed_unowned(
         cx,
         ShedUnowned {
@@ -211,6 +230,9 @@ pub(super) fn shed_unowned_all(cx: &Exec, args: ShedUnownedAll) -> Result<Value,
         return Ok(skipped());
     };
     let peers = smol::block_on(cluster.shed_elsewhere(&args.ring, args.dry_run));
+    if peers.values().any(|peer| peer.get("error").is_some()) {
+        cx.set_retcode(1);
+    }
     Ok(Map::new()
         .with("fan_out", fired(cx, "shed_unowned_all", data)?)
         .with("local", local)
@@ -226,10 +248,11 @@ pub(super) fn shed_status(cx: &Exec, _args: ShedStatus) -> Result<Value, Error> 
 pub(super) fn collect_from_peers(cx: &Exec, args: CollectFromPeers) -> Result<Value, Error> {
     let channels = names(&args.channels);
     let unknown = |channel: &&String| !CHANNELS.contains(&channel.as_str());
-    let unknown: Vec<&String> = channels.iter().filter(unknown).collect();
+    let unknown: Vec<Value> = channels.iter().filter(unknown).map(Value::from).collect();
     if !unknown.is_empty() {
+        let unknown = repr(&Value::list(unknown));
         return Err(Error::refused(format!(
-            "cluster.collect_from_peers: unsupported fixed channels {unknown:?} (only 'keys' and 'denied_keys' are recognised; arbitrary cache banks go through the 'banks' parameter)"
+            "cluster.collect_from_peers: unsupported fixed channels {unknown} (only 'keys' and 'denied_keys' are recognised; arbitrary cache banks go through the 'banks' parameter)"
         )));
     }
     let banks = banks("collect_from_peers", &args.banks)?;

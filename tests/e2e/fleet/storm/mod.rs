@@ -61,7 +61,7 @@ fn nothing_is_lost_or_done_twice_while_masters_links_disks_and_clocks_fail() {
 }
 
 /// Builds the library that shifts the clock of a program.
-fn clock_library(folder: &Path) -> std::path::PathBuf {
+pub(super) fn clock_library(folder: &Path) -> std::path::PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("e2e/fleet/storm/clock.c");
     let library = folder.join("clock.so");
     let library_text = library.display().to_string();
