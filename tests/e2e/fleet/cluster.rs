@@ -36,6 +36,13 @@ fn network() -> (String, u16) {
 impl Masters {
     /// Starts masters with these lines in the configuration of each.
     pub(super) fn with(count: usize, config: &str) -> Self {
+        let mut masters = Self::prepared(count, config);
+        masters.begin();
+        masters
+    }
+
+    /// Does the same, but starts none.
+    pub(super) fn prepared(count: usize, config: &str) -> Self {
         let (network, port) = network();
         let mut masters = Self {
             all: Vec::new(),
@@ -45,13 +52,18 @@ impl Masters {
         for number in 1..=count {
             masters.prepare(number, count, config);
         }
-        for fleet in &mut masters.all {
+        masters
+    }
+
+    /// Starts all masters.
+    pub(super) fn begin(&mut self) {
+        for fleet in &mut self.all {
             fleet.begin_master();
         }
-        masters.soon("all masters are in the cluster", |masters| {
+        let count = self.all.len();
+        self.soon("all masters are in the cluster", |masters| {
             masters.all.iter().all(|fleet| voters(fleet).len() == count)
         });
-        masters
     }
 
     /// Adds a master that knows the first `known` ones. It is not started.
