@@ -94,7 +94,7 @@ impl Folder {
         if number("format")? > FORMAT {
             return Err(damaged("a later release wrote it"));
         }
-        // Those of the first release have no hash.
+        // The first release wrote none.
         let is_first = found.is_none() && map.len() == 5;
         if !is_first && found != Some(hash(&map).into()) {
             return Err(damaged("its hash is wrong"));

@@ -301,7 +301,7 @@ impl<R: Runtime, M: Machine> Group<R, M> {
         let before = incoming.take().filter(is_next);
         let mut known = match before {
             Some(known) => known,
-            // What is left of an earlier transfer was dropped above: it has the same place.
+            // The rest of an earlier transfer, which is in the same folder, was dropped above.
             None if piece.number == 0 => Incoming {
                 transfer: piece.transfer,
                 next: 0,

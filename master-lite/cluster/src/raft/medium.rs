@@ -84,8 +84,9 @@ impl fmt::Debug for Disk {
 
 fn io(error: fjall::Error) -> io::Error {
     match error {
-        fjall::Error::Io(error) => error,
-        other => io::Error::other(other.to_string()),
+        fjall::Error::Io(error) | fjall::Error::Storage(fjall::LsmError::Io(error)) => error,
+        fjall::Error::Locked | fjall::Error::Poisoned => io::Error::other(error.to_string()),
+        damage => io::Error::new(io::ErrorKind::InvalidData, damage.to_string()),
     }
 }
 
@@ -104,7 +105,7 @@ impl Disk {
             .max_journaling_size(64 << 20)
             .manual_journal_persist(true)
             .open()
-            .map_err(io)?;
+            .map_err(|error| damage::in_folder(folder, io(error)))?;
         let options = || {
             KeyspaceCreateOptions::default()
                 .max_memtable_size(4 << 20)

@@ -21,7 +21,7 @@ enum Fault {
     Cut(usize),
     /// A row has an unknown mark.
     Row,
-    /// The state is said to be of another place in the log.
+    /// The pieces name another place in the log than the state has.
     Place,
 }
 
