@@ -140,6 +140,11 @@ impl Machine for Ledger {
         }
     }
 
+    fn received_control(&self, rows: &mut Rows) -> io::Result<Option<Vec<u8>>> {
+        let row = rows.iter().find(|(key, _)| key == CONTROL);
+        Ok(row.map(|(_, control)| control.clone()))
+    }
+
     async fn install(&self, rows: Rows) -> io::Result<()> {
         let mut batch = self.database.batch().durability(Some(PersistMode::SyncAll));
         for key in self.all().into_keys() {

@@ -38,9 +38,21 @@ pub(crate) enum Error {
     },
     /// The state is gone, but the log from which it followed is not.
     #[error(
-        "{log} is the log of a master of a cluster, but {store} is not the state that followed from it (was it removed, or restored from a backup?): move {log} away to join the cluster again as a new master, or to found it from this state"
+        "{log} is the log of a master of a cluster, but {store} is not the state that followed from it (was it removed, damaged, or restored from a backup?): move {log} away to join the cluster again as a new master, or to found it from this state"
     )]
     LostStore {
+        /// The folder of the store.
+        store: PathBuf,
+        /// The folder of the cluster.
+        log: PathBuf,
+    },
+    /// The log or the identity is not as it was written.
+    #[error(
+        "this master of a cluster is damaged ({what}): remove {log} and {store}, and start it: it joins the cluster again as a new master, and receives everything from the others"
+    )]
+    Damaged {
+        /// The damage that was found, with its file.
+        what: String,
         /// The folder of the store.
         store: PathBuf,
         /// The folder of the cluster.

@@ -57,7 +57,7 @@ pub(crate) use rings::{Source, status as shed_status};
 pub(crate) use roots::Channel;
 pub(crate) use runs::Copy as RunCopy;
 pub(crate) use settings::Settings;
-pub(crate) use start::leave;
+pub(crate) use start::{has_log, leave};
 
 use clock::Clock;
 use guide::Guided;

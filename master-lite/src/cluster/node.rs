@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use machine::durable;
+use machine::{durable, hashes};
 use value::json::{self, Layout};
 use value::{Map, Value};
 
@@ -15,6 +15,8 @@ use super::Error;
 const FILE: &str = "node";
 /// The maximum size of the file in bytes.
 const FILE_MAX: u64 = 4096;
+/// The field with the hash of the others.
+const HASH: &str = "sha256";
 /// The form of this folder that this release reads and writes.
 const FORMAT: u64 = 1;
 
@@ -48,6 +50,11 @@ impl Folder {
         Ok(Self(path))
     }
 
+    /// Returns whether this master has an identity in a cluster.
+    pub(super) fn has_node(cachedir: &Path) -> bool {
+        cachedir.join("cluster").join(FILE).exists()
+    }
+
     /// Returns the folder of the log.
     pub(super) fn log(&self) -> PathBuf {
         self.0.join("log")
@@ -70,9 +77,11 @@ impl Folder {
         };
         let damaged = |why: &str| Error::io(&path, io::Error::new(ErrorKind::InvalidData, why));
         let value = json::read(&text).map_err(|error| damaged(&error.to_string()))?;
-        let map = value
+        let mut map = value
             .as_map()
+            .cloned()
             .ok_or_else(|| damaged("it is not a mapping"))?;
+        let found = map.remove(HASH);
         let number = |name: &str| {
             let number = map.get(name).and_then(Value::as_int);
             let number = number.and_then(|number| u64::try_from(number).ok());
@@ -84,6 +93,11 @@ impl Folder {
         };
         if number("format")? > FORMAT {
             return Err(damaged("a later release wrote it"));
+        }
+        // The first release wrote none.
+        let is_first = found.is_none() && map.len() == 5;
+        if !is_first && found != Some(hash(&map).into()) {
+            return Err(damaged("its hash is wrong"));
         }
         Ok(Some(Node {
             cluster: text("cluster")?,
@@ -104,7 +118,8 @@ impl Folder {
             .with("founded_us", node.founded_us)
             .with("number", node.number)
             .with("boot", node.boot);
-        let text = json::write(&map.into(), Layout::default());
+        let hash = hash(&map);
+        let text = json::write(&map.with(HASH, hash).into(), Layout::default());
         let written = durable::write(&self.0, FILE, text.as_bytes());
         written.map_err(|source| Error::io(&self.0.join(FILE), source))
     }
@@ -121,6 +136,12 @@ impl Folder {
         let removed = std::fs::remove_dir_all(&self.0);
         removed.map_err(|source| Error::io(&self.0, source))
     }
+}
+
+/// Returns the hash of all other fields of the file.
+fn hash(map: &Map) -> String {
+    let text = json::write(&map.clone().into(), Layout::default());
+    hashes::of_bytes(text.as_bytes(), "sha256").unwrap_or_default()
 }
 
 fn read(path: &Path) -> io::Result<String> {
@@ -145,7 +166,16 @@ mod tests {
             boot: 2,
         };
         folder.write(&node).unwrap();
-        assert_eq!(folder.read().unwrap(), Some(node));
+        assert_eq!(folder.read().unwrap(), Some(node.clone()));
+        let path = folder.path().join(FILE);
+        let text = std::fs::read(&path).unwrap();
+        for at in 0..text.len() * 8 {
+            let mut changed = text.clone();
+            changed[at / 8] ^= 1 << (at % 8);
+            durable::write(folder.path(), FILE, &changed).unwrap();
+            let read = folder.read();
+            assert!(read.is_err() || read.unwrap() == Some(node.clone()), "{at}");
+        }
         durable::write(folder.path(), FILE, b"{}").unwrap();
         let error = folder.read().unwrap_err().to_string();
         assert!(error.contains("format is missing"), "{error}");

@@ -192,7 +192,17 @@ async fn place(
     if let Some(members) = control.as_ref().and_then(members_of) {
         known.set(super::keys_of(&members));
     }
-    let place = match folder.read()? {
+    let node = folder.read().map_err(|error| match error {
+        Error::Io { path, source } if source.kind() == std::io::ErrorKind::InvalidData => {
+            Error::Damaged {
+                what: format!("{}: {source}", path.display()),
+                store: store_folder.to_owned(),
+                log: folder.path().to_owned(),
+            }
+        }
+        error => error,
+    })?;
+    let place = match node {
         Some(node) if node.cluster != settings.cluster => {
             return Err(Error::State(format!(
                 "this master belongs to the cluster {}, and `cluster_id` says {}: move {} and {} away to make it a new master",
@@ -224,7 +234,14 @@ async fn place(
 /// Opens the log, if the store is the state that follows from it.
 fn open_log(folder: &Folder, (store, store_folder): (&Store, &Path)) -> Result<Log<Disk>, Error> {
     let path = folder.log();
-    let failed = |error: std::io::Error| Error::io(&path, error);
+    let failed = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::InvalidData => Error::Damaged {
+            what: error.to_string(),
+            store: store_folder.to_owned(),
+            log: folder.path().to_owned(),
+        },
+        _ => Error::io(&path, error),
+    };
     let log = Log::open(Disk::open(&path).map_err(failed)?, GROUP).map_err(failed)?;
     let applied = store.control()?.and_then(|control| control.applied);
     if applied.is_some() && !log.is_used() {
@@ -262,6 +279,12 @@ async fn group(
         link,
     );
     started.await.map_err(|error| Error::Log(error.to_string()))
+}
+
+/// Returns whether this master has a log from which its store follows.
+pub(crate) fn has_log(opts: &Opts) -> bool {
+    let is_master_of_cluster = matches!(Settings::read(opts), Ok(Some(_)));
+    is_master_of_cluster && Folder::has_node(&opts.cachedir())
 }
 
 /// Makes the store that of a master alone, after the others were removed from the cluster and

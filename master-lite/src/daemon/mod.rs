@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::cluster::raft::damage::Unfinished;
 use link::Notify;
 use link::pki::Pki;
 use link::wait::pause;
@@ -115,10 +116,14 @@ fn jobs(
 }
 
 fn open_store(opts: &Opts, lock_wait: Duration) -> Result<Store, store::Error> {
-    let limits = store::Limits {
+    let mut limits = store::Limits {
         lock_wait,
         ..store::Limits::default()
     };
+    if cluster::has_log(opts) {
+        // The log has all that the store of this master had not synced.
+        limits.unfinished = Unfinished::Remove;
+    }
     Store::open(&store_folder(opts), limits)
 }
 

@@ -28,7 +28,7 @@ pub(crate) enum Error {
     },
     /// The folder's contents cannot be read.
     #[error(
-        "{folder}: the store is damaged ({what}): stop the master, move the folder away and restore a backup, or start with an empty store: keys are restored from the files in pki_dir, events and jobs are lost"
+        "{folder}: the store is damaged ({what}): stop the master, move the folder away and restore a backup, or start with an empty store: keys are restored from the files in pki_dir, events and jobs are lost. A master of a cluster has all from the others: remove this folder and `cluster` beside it, and start the master, which joins as a new one"
     )]
     Damaged {
         /// The store's folder.
@@ -80,6 +80,17 @@ impl Error {
         Self::Io {
             path: path.to_owned(),
             why: source.to_string(),
+        }
+    }
+
+    /// Converts an error of the check of the files.
+    pub(super) fn of_check(folder: &Path, source: &io::Error) -> Self {
+        match source.kind() {
+            io::ErrorKind::InvalidData => Self::Damaged {
+                folder: folder.to_owned(),
+                what: source.to_string(),
+            },
+            _ => Self::io(folder, source),
         }
     }
 

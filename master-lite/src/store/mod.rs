@@ -43,6 +43,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use cluster::raft::damage::{self, Unfinished};
 use smol::channel::{self, Receiver, Sender};
 
 pub(crate) use apply_keys::{DELETED, deleted_key};
@@ -85,6 +86,8 @@ pub(crate) struct Limits {
     pub(crate) watch_bytes: usize,
     /// The maximum time to wait for another process that holds the store's lock.
     pub(crate) lock_wait: Duration,
+    /// The treatment of what follows the last batch that is complete.
+    pub(crate) unfinished: Unfinished,
 }
 
 /// The maximum time that a starting master waits for a command that holds the store, and that a
@@ -110,6 +113,7 @@ impl Default for Limits {
             watch_max: 1024,
             watch_bytes: 1 << 20,
             lock_wait: Duration::ZERO,
+            unfinished: Unfinished::RemoveIfCut,
         }
     }
 }
@@ -172,6 +176,8 @@ impl Store {
     pub(crate) fn open(folder: &Path, limits: Limits) -> Result<Self, Error> {
         let lock = disk::prepare(folder, limits.lock_wait)?;
         replica::recover_tables(folder).map_err(|source| Error::io(folder, &source))?;
+        let checked = damage::check(&folder.join("tables"), limits.unfinished);
+        checked.map_err(|source| Error::of_check(folder, &source))?;
         let (queue, calls) = channel::bounded(limits.queue_max);
         let (opened, wait) = std::sync::mpsc::sync_channel(1);
         let of = folder.to_owned();

@@ -322,6 +322,15 @@ impl Machine for Replica {
         }
     }
 
+    fn received_control(&self, rows: &mut Rows) -> io::Result<Option<Vec<u8>>> {
+        let Rows::Received(import) = rows else {
+            return Err(invalid("a state that is sent was not received"));
+        };
+        import.flush().map_err(failed)?;
+        let row = import.row(Table::Keys, at::CONTROL).map_err(failed)?;
+        Ok(row.map(|row| row.to_vec()))
+    }
+
     async fn install(&self, rows: Rows) -> io::Result<()> {
         let Rows::Received(mut import) = rows else {
             return Err(invalid("a state that is sent cannot be installed"));

@@ -206,6 +206,67 @@ fn damage_is_named_with_what_to_do() {
     assert!(matches!(error, Error::Damaged { .. }), "{error}");
 }
 
+/// Returns all rows of a store.
+fn exported(store: &Store) -> Result<Vec<u8>, Error> {
+    let mut all = Vec::new();
+    store.export(&mut |piece| {
+        all.extend(piece);
+        true
+    })?;
+    Ok(all)
+}
+
+#[test]
+fn one_flipped_bit_in_a_table_or_list_is_named() {
+    let mut world = World::new();
+    for number in 0..300_u32 {
+        let data = Map::new().with("text", "x".repeat(5000));
+        let name = format!("t{number}");
+        let token = Command::Token {
+            name,
+            data: Some(data),
+            expected: None,
+        };
+        world.apply(token);
+    }
+    world = world.again();
+    let (path, rows) = (world.path(), exported(&world.store).unwrap());
+    let World { folder, store } = world;
+    drop(store);
+    let copy = folder.path().join("copy");
+    let copied = |from: &Path, to: &Path| {
+        let copied = std::process::Command::new("cp")
+            .arg("-a")
+            .args([from, to])
+            .status();
+        assert!(copied.unwrap().success());
+    };
+    copied(&path, &copy);
+    let (mut seed, mut found) = (11_u64, 0);
+    for (file, length, _) in listed(&copy.join("tables")) {
+        if file.is_dir() || length == 0 || file.extension().is_some_and(|name| name == "jnl") {
+            continue;
+        }
+        for _ in 0..4 {
+            seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            let mut bytes = fs::read(&file).unwrap();
+            let at = usize::try_from(seed >> 16).unwrap() % (bytes.len() * 8);
+            bytes[at / 8] ^= 1 << (at % 8);
+            fs::remove_dir_all(&path).unwrap();
+            copied(&copy, &path);
+            fs::write(path.join(file.strip_prefix(&copy).unwrap()), bytes).unwrap();
+            match open(&path).and_then(|store| exported(&store)) {
+                Ok(read) => assert!(read == rows, "{}: bit {at}", file.display()),
+                Err(error) => {
+                    assert!(matches!(error, Error::Damaged { .. }), "{error}");
+                    found += 1;
+                }
+            }
+        }
+    }
+    assert!(found > 20, "{found}");
+}
+
 #[test]
 fn nobody_else_can_read_it_whatever_the_mask_is() {
     let world = World::new();

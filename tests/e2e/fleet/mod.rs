@@ -9,6 +9,7 @@ mod beacons;
 mod cached;
 mod certificates;
 mod cluster;
+mod cluster_damage;
 mod cluster_hostile;
 mod cluster_of_minion;
 mod cluster_recorded;

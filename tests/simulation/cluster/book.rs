@@ -153,6 +153,11 @@ impl Machine for Book {
         Ok(())
     }
 
+    fn received_control(&self, rows: &mut Pieces) -> io::Result<Option<Vec<u8>>> {
+        let content = serde_json::from_slice::<Content>(&rows.bytes);
+        Ok(content.map_err(io::Error::other)?.control)
+    }
+
     async fn install(&self, rows: Pieces) -> io::Result<()> {
         let content: Content = serde_json::from_slice(&rows.bytes).map_err(io::Error::other)?;
         world::sleep(Duration::from_micros(world::below(5000))).await;

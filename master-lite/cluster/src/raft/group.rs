@@ -18,10 +18,10 @@ use super::machine::{Applier, Machine, Meta, Snapshot};
 use super::medium::Medium;
 use super::network::{Addresses, Clients, Link};
 use super::proposer::{Proposer, take_from_other};
-use super::types::Types;
+use super::types::{Types, place};
 use super::waiting::{PENDING_MAX, Waiting};
 use super::{InstantOf, Runtime, heartbeat};
-use crate::core::{FIRST_LEVEL, Member};
+use crate::core::{Control, FIRST_LEVEL, Member};
 
 /// The timing of a group, and the size of its log.
 #[derive(Clone, Debug)]
@@ -324,15 +324,16 @@ impl<R: Runtime, M: Machine> Group<R, M> {
         let is_next =
             |known: &Incoming<M>| known.transfer == piece.transfer && known.next == piece.number;
         let mut incoming = shared.incoming.lock().await;
-        let before = incoming.take();
+        let before = incoming.take().filter(is_next);
         let mut known = match before {
-            _ if piece.number == 0 => Incoming {
+            Some(known) => known,
+            // The rest of an earlier transfer, which is in the same folder, was dropped above.
+            None if piece.number == 0 => Incoming {
                 transfer: piece.transfer,
                 next: 0,
                 rows: shared.machine.receive()?,
             },
-            Some(known) if is_next(&known) => known,
-            _ => return Err(io::Error::other("a piece of the snapshot is missing")),
+            None => return Err(io::Error::other("a piece of the snapshot is missing")),
         };
         if let Some(data) = piece.data {
             self.hears();
@@ -340,6 +341,14 @@ impl<R: Runtime, M: Machine> Group<R, M> {
             known.next += 1;
             *incoming = Some(known);
             return Ok(Answer::Done);
+        }
+        // openraft would stop this master after the state was replaced by a wrong one.
+        let control = shared.machine.received_control(&mut known.rows)?;
+        let control = control.map(|row| Control::decode(&row)).transpose();
+        let control = control.map_err(io::Error::other)?;
+        if control.and_then(|control| control.applied) != Some(place(&piece.last)) {
+            let wrong = "the state that was received is of another place in the log";
+            return Err(io::Error::other(wrong));
         }
         let snapshot = Snapshot::<M> {
             meta: Meta {

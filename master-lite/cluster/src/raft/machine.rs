@@ -86,6 +86,12 @@ pub trait Machine: Send + Sync + 'static {
         piece: Vec<u8>,
     ) -> impl Future<Output = io::Result<()>> + Send;
 
+    /// Returns the control row of a received state.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    fn received_control(&self, rows: &mut Self::Rows) -> io::Result<Option<Vec<u8>>>;
+
     /// Replaces the state by a received one, once that is on the disk.
     ///
     /// # Errors

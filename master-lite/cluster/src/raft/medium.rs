@@ -10,6 +10,8 @@ use std::thread::JoinHandle;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use smol::channel::{Receiver, Sender, bounded};
 
+use super::damage::{self, Acknowledged, Unfinished};
+
 /// A change of the rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
@@ -50,6 +52,8 @@ pub trait Medium: Clone + Send + Sync + 'static {
 
 /// The maximum number of writes that wait for the disk.
 const WRITES_MAX: usize = 1024;
+/// The row with the number of the last batch. Rows of groups have longer keys.
+const NUMBER: &[u8] = b"n";
 /// The maximum number of writes with one sync.
 const TOGETHER_MAX: usize = 256;
 
@@ -80,8 +84,9 @@ impl fmt::Debug for Disk {
 
 fn io(error: fjall::Error) -> io::Error {
     match error {
-        fjall::Error::Io(error) => error,
-        other => io::Error::other(other.to_string()),
+        fjall::Error::Io(error) | fjall::Error::Storage(fjall::LsmError::Io(error)) => error,
+        fjall::Error::Locked | fjall::Error::Poisoned => io::Error::other(error.to_string()),
+        damage => io::Error::new(io::ErrorKind::InvalidData, damage.to_string()),
     }
 }
 
@@ -91,6 +96,8 @@ impl Disk {
     /// # Errors
     /// When it cannot be used, or is damaged.
     pub fn open(folder: &Path) -> io::Result<Self> {
+        // A batch is acknowledged after its sync, so one that is lost is missed by its number.
+        damage::check(folder, Unfinished::Remove)?;
         let database = Database::builder(folder)
             .cache_size(1 << 20)
             .worker_threads(1)
@@ -98,18 +105,21 @@ impl Disk {
             .max_journaling_size(64 << 20)
             .manual_journal_persist(true)
             .open()
-            .map_err(io)?;
+            .map_err(|error| damage::in_folder(folder, io(error)))?;
         let options = || {
             KeyspaceCreateOptions::default()
                 .max_memtable_size(4 << 20)
                 .manual_journal_persist(true)
         };
         let rows = database.keyspace("log", options).map_err(io)?;
+        let number = rows.get(NUMBER).map_err(io)?;
+        let number = number.and_then(|row| row.as_ref().try_into().ok());
+        let mut acknowledged = Acknowledged::open(folder, number.map_or(0, u64::from_be_bytes))?;
         let (queue, writes) = bounded(WRITES_MAX);
         let own = rows.clone();
         let thread = std::thread::Builder::new()
             .name("log".to_owned())
-            .spawn(move || write_all(&database, &own, &writes))?;
+            .spawn(move || write_all(&database, &own, &mut acknowledged, &writes))?;
         let writer = Writer {
             queue: queue.clone(),
             thread: Some(thread),
@@ -170,7 +180,12 @@ impl Medium for Disk {
 }
 
 /// Writes until all senders are gone.
-fn write_all(database: &Database, rows: &Keyspace, queue: &Receiver<Write>) {
+fn write_all(
+    database: &Database,
+    rows: &Keyspace,
+    acknowledged: &mut Acknowledged,
+    queue: &Receiver<Write>,
+) {
     let mut failed: Option<String> = None;
     // No deadline: writes arrive at any time.
     while let Ok(first) = queue.recv_blocking() {
@@ -185,7 +200,9 @@ fn write_all(database: &Database, rows: &Keyspace, queue: &Receiver<Write>) {
             .map(|write| (write.changes, write.done))
             .unzip();
         if failed.is_none() {
-            let written = write_together(database, rows, changes.into_iter().flatten());
+            let changes = changes.into_iter().flatten();
+            let written = write_together(database, rows, acknowledged.next(), changes);
+            let written = written.and_then(|()| acknowledged.acknowledge());
             failed = written.err().map(|error| error.to_string());
         }
         for done in dones {
@@ -197,10 +214,11 @@ fn write_all(database: &Database, rows: &Keyspace, queue: &Receiver<Write>) {
     }
 }
 
-/// Writes changes with one sync.
+/// Writes changes with one sync, and the number of this batch.
 fn write_together(
     database: &Database,
     rows: &Keyspace,
+    number: u64,
     changes: impl Iterator<Item = Change>,
 ) -> io::Result<()> {
     let mut values: BTreeMap<Vec<u8>, Option<Vec<u8>>> = BTreeMap::new();
@@ -227,5 +245,6 @@ fn write_together(
             None => batch.remove(rows, key),
         }
     }
+    batch.insert(rows, NUMBER, number.to_be_bytes());
     batch.commit().map_err(io)
 }

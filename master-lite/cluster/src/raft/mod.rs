@@ -2,6 +2,7 @@
 
 mod bytes;
 pub mod channels;
+pub mod damage;
 mod group;
 mod heartbeat;
 pub mod log;

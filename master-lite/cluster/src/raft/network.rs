@@ -26,7 +26,7 @@ use super::types::{Types, Vote};
 use crate::core::Member;
 
 /// The maximum time for one piece of a snapshot.
-const PIECE_MAX: Duration = Duration::from_secs(30);
+pub(super) const PIECE_MAX: Duration = Duration::from_secs(30);
 
 /// A message that another master did not answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -17,6 +17,7 @@ use link::pool::{NotAnswered, Pool, Request};
 use value::log;
 
 use super::bytes::Answer;
+use super::network::PIECE_MAX;
 use super::{Group, Link, LinkError, Machine, Smol};
 use crate::core::Member;
 
@@ -47,7 +48,12 @@ impl Link for GroupLink {
         let address = address.map_err(|why| unreachable(&why))?;
         let message = [&[self.group], to.to_be_bytes().as_slice(), &message].concat();
         let key = PublicKey::from_bytes(key);
-        let answer = self.pool.ask(address, &key, &message, within).await;
+        // Pieces of a snapshot have another connection: that of the log is closed when an answer is
+        // late, and it is late while the receiver writes a piece.
+        let answer = match within < PIECE_MAX {
+            true => self.pool.ask(address, &key, &message, within).await,
+            false => self.pool.ask_long(address, &key, &message, within).await,
+        };
         answer.map_err(|error| match error {
             NotAnswered::Unreachable { .. } => LinkError::Unreachable(error.to_string()),
             NotAnswered::NoAnswer { .. } => LinkError::NoAnswer(error.to_string()),

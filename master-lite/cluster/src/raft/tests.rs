@@ -77,6 +77,10 @@ impl<const LEVEL: u64> Machine for Counter<LEVEL> {
         Ok(())
     }
 
+    fn received_control(&self, rows: &mut Counted) -> io::Result<Option<Vec<u8>>> {
+        Ok(rows.0.clone().and_then(|(_, control)| control))
+    }
+
     async fn install(&self, rows: Counted) -> io::Result<()> {
         *self.0.lock().unwrap() = rows.0.unwrap();
         Ok(())

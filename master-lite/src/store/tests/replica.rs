@@ -14,19 +14,69 @@ use super::*;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// A fault of the connections while a state is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    /// The connection ends before this piece.
+    Cut(usize),
+    /// A row has an unknown mark.
+    Row,
+    /// The pieces name another place in the log than the state has.
+    Place,
+}
+
 /// The masters of a test, which reach each other in this process.
 #[derive(Clone, Default)]
-struct Process(Arc<Mutex<HashMap<u64, Journal>>>);
+struct Process {
+    journals: Arc<Mutex<HashMap<u64, Journal>>>,
+    /// The fault, and the number of pieces that met it.
+    fault: Arc<Mutex<Option<(Fault, usize)>>>,
+}
+
+/// Returns the position after the first of these bytes.
+fn after(message: &[u8], bytes: &[u8]) -> Option<usize> {
+    let mut windows = message.windows(bytes.len());
+    Some(windows.position(|window| window == bytes)? + bytes.len())
+}
+
+impl Process {
+    /// Changes a message with a piece of a state. Returns false if it is lost.
+    fn pass(&self, message: &mut [u8]) -> bool {
+        let mut fault = self.fault.lock().unwrap();
+        let (Some((fault, met)), Some(_)) = (&mut *fault, after(message, b"\xa8snapshot")) else {
+            return true;
+        };
+        *met += 1;
+        match *fault {
+            Fault::Cut(piece) => return !met.is_multiple_of(piece),
+            // The mark of the first row, behind the length of the data.
+            Fault::Row => {
+                if let Some(data) = after(message, b"\xa4data\xc6") {
+                    message[data + 4] = b'q';
+                }
+            }
+            // The term, which is one byte.
+            Fault::Place => {
+                let last = after(message, b"\xa4last\x92").unwrap();
+                message[last] += 1;
+            }
+        }
+        true
+    }
+}
 
 impl Link for Process {
     async fn ask(
         &self,
         to: u64,
         member: &Member,
-        message: Vec<u8>,
+        mut message: Vec<u8>,
         within: Duration,
     ) -> Result<Vec<u8>, LinkError> {
-        let journal = self.0.lock().unwrap().get(&to).cloned();
+        if !self.pass(&mut message) {
+            return Err(LinkError::NoAnswer(member.name.clone()));
+        }
+        let journal = self.journals.lock().unwrap().get(&to).cloned();
         let journal = journal.ok_or_else(|| LinkError::Unreachable(member.name.clone()))?;
         let answer = link::wait::within(within, journal.group.answer(&message)).await;
         let no_answer = || LinkError::NoAnswer(member.name.clone());
@@ -36,6 +86,7 @@ impl Link for Process {
 
 struct Master {
     world: World,
+    log: Log<medium::Disk>,
     journal: Journal,
 }
 
@@ -53,14 +104,27 @@ impl Process {
         let disk = medium::Disk::open(&world.folder.path().join("log")).unwrap();
         let replica = Arc::new(Replica::new(&world.store));
         let log = Log::open(disk, 0).unwrap();
-        let started = Group::start((number, 1), settings.config(), log, replica, self.clone());
+        let started = Group::start(
+            (number, 1),
+            settings.config(),
+            log.clone(),
+            replica,
+            self.clone(),
+        );
         let journal = Journal {
             group: smol::block_on(started).unwrap(),
             minority: Arc::new(|| None),
         };
-        self.0.lock().unwrap().insert(number, journal.clone());
+        self.journals
+            .lock()
+            .unwrap()
+            .insert(number, journal.clone());
         assert!(world.store.follow(journal.clone()));
-        Master { world, journal }
+        Master {
+            world,
+            log,
+            journal,
+        }
     }
 }
 
@@ -136,7 +200,7 @@ fn three_masters_have_one_state_whichever_of_them_gets_a_command() {
     soon("all have the same", || have_the_same(&all));
 
     // Two of three continue.
-    process.0.lock().unwrap().remove(&1);
+    process.journals.lock().unwrap().remove(&1);
     smol::block_on(masters[0].journal.group.stop());
     let store = &masters[1].world.store;
     store.apply_blocking(event("my/tag", 100)).unwrap();
@@ -183,6 +247,50 @@ fn a_leader_of_an_earlier_term_changes_no_key() {
     present.apply_blocking(accepted("m1", 1)).unwrap();
     let key = store.key(&id("m1")).unwrap().unwrap();
     assert_eq!(key.state, KeyState::Accepted);
+}
+
+#[test]
+fn a_state_that_is_cut_or_changed_on_its_way_is_refused_and_sent_again() {
+    let process = Process::default();
+    let settings = Settings {
+        snapshot_every: 20,
+        kept_entries: 2,
+        ..Settings::default()
+    };
+    let first = process.start(1, &settings);
+    let members = BTreeMap::from([(1, member(1))]);
+    smol::block_on(first.journal.group.found(members)).unwrap();
+    for number in 0..60 {
+        let text = Map::new().with("text", "x".repeat(20_000));
+        let name = format!("t{number}");
+        let token = Command::Token {
+            name,
+            data: Some(text),
+            expected: None,
+        };
+        first.world.store.apply_blocking(token).unwrap();
+    }
+    let raft = first.journal.group.raft();
+    soon("the log is cut", || first.log.removed_upto() > 10);
+    // Each with a number of pieces after which one transfer at least has failed.
+    let faults = [(Fault::Cut(3), 4), (Fault::Row, 2), (Fault::Place, 12)];
+    *process.fault.lock().unwrap() = Some((faults[0].0, 0));
+    let new = process.start(2, &settings);
+    let before = rows(&new.world.store).unwrap();
+    smol::block_on(raft.add_learner(2, member(2), false)).unwrap();
+    for (fault, count) in faults {
+        *process.fault.lock().unwrap() = Some((fault, 0));
+        soon(&format!("{fault:?}"), || {
+            let fault = process.fault.lock().unwrap();
+            fault.is_some_and(|(_, met)| met >= count)
+        });
+        assert_eq!(rows(&new.world.store), Some(before.clone()), "{fault:?}");
+    }
+    assert!(new.journal.group.status().failure.is_none());
+    *process.fault.lock().unwrap() = None;
+    soon("the new master has the state", || {
+        have_the_same(&[&first, &new])
+    });
 }
 
 #[test]
