@@ -55,6 +55,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("identity", &["value"]),
     ("cluster", &["link", "wire", "value"]),
+    // It only has a test, which contains the master's store.
+    (
+        "simulation",
+        &["cluster", "reactor", "link", "wire", "value"],
+    ),
     // It replaces a crate of the same name, which only openraft uses.
     ("base2histogram", &[]),
     (

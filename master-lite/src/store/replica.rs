@@ -41,6 +41,14 @@ impl Journal {
     }
 }
 
+/// Returns a command in the form in which the log contains it.
+///
+/// # Errors
+/// When it is larger or more deeply nested than the log allows.
+pub(crate) fn encoded(command: &Command) -> Result<Vec<u8>, String> {
+    command_bytes::encode(command).map_err(|error| error.to_string())
+}
+
 /// Proposes a command behind all earlier ones. The caller gets its result after it has been applied
 /// here, which is after a majority of the masters has it on its disks.
 pub(super) fn propose(
@@ -52,8 +60,7 @@ pub(super) fn propose(
     if let Some(why) = (journal.minority)() {
         return Err(Error::Minority(why));
     }
-    let bytes = command_bytes::encode(command);
-    let bytes = bytes.map_err(|error| journal.error(NotAgreed::Failed(error.to_string())))?;
+    let bytes = encoded(command).map_err(|why| journal.error(NotAgreed::Failed(why)))?;
     let begun = journal.group.begin(bytes, fence, AGREEMENT_MAX);
     let begun = begun.map_err(|why| journal.error(why))?;
     let Some(answer) = answer else { return Ok(()) };

@@ -9,6 +9,7 @@ use cluster::core::Proposal;
 use cluster::raft::Machine;
 use serde::{Deserialize, Serialize};
 
+use crate::site::{Sabotage, State};
 use crate::world;
 
 /// The size of the pieces of a snapshot.
@@ -57,26 +58,29 @@ pub struct Pieces {
 }
 
 impl Book {
-    pub fn new(lies: bool) -> Self {
-        Self {
-            lies,
-            ..Self::default()
-        }
-    }
-
     pub fn content(&self) -> Content {
         self.pages.lock().unwrap().now.clone()
-    }
-
-    /// Loses what is not on the disk.
-    pub fn fail(&self) {
-        let mut pages = self.pages.lock().unwrap();
-        pages.now = pages.durable.clone();
     }
 
     /// Returns the bytes that a state changes.
     pub fn command(write: Write) -> Vec<u8> {
         serde_json::to_vec(&write).unwrap()
+    }
+}
+
+impl State for Book {
+    fn new(sabotage: Option<Sabotage>) -> Self {
+        Self {
+            lies: sabotage == Some(Sabotage::CutBeforeSync),
+            ..Self::default()
+        }
+    }
+
+    fn start(&self) {}
+
+    fn fail(&self) {
+        let mut pages = self.pages.lock().unwrap();
+        pages.now = pages.durable.clone();
     }
 }
 

@@ -26,15 +26,19 @@ mod check;
 mod dice;
 mod disk;
 mod net;
+mod seeds;
+mod site;
 mod story;
 mod world;
 
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
-use story::Sabotage;
+use site::Sabotage;
 
+/// The number of seeds if `PINCH_SEEDS` is not set.
+const SEEDS: u64 = 2000;
+/// The number of seeds among which each sabotage must be found.
+const SABOTAGE_SEEDS: u64 = 200;
 const SABOTAGES: [Sabotage; 5] = [
     Sabotage::AcknowledgedBeforeSync,
     Sabotage::LeaderRestored,
@@ -42,87 +46,12 @@ const SABOTAGES: [Sabotage; 5] = [
     Sabotage::CutBeforeSync,
     Sabotage::NoDuplicatesFound,
 ];
-/// The number of seeds among which each sabotage must be found.
-const SABOTAGE_SEEDS: u64 = 200;
-const THREADS: usize = 2;
-
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok()?.parse().ok()
-}
-
-/// Runs seeds until one does not hold, and returns that one with the reason.
-fn first_failure(first: u64, count: u64, sabotage: Option<Sabotage>) -> Option<(u64, String)> {
-    let next = Arc::new(AtomicU64::new(first));
-    let failure = Arc::new(Mutex::new(None));
-    let threads: Vec<_> = (0..THREADS)
-        .map(|_| {
-            let (next, failure) = (next.clone(), failure.clone());
-            std::thread::spawn(move || {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= first + count || failure.lock().unwrap().is_some() {
-                        return;
-                    }
-                    if let Err(why) = outcome(seed, sabotage) {
-                        *failure.lock().unwrap() = Some((seed, why));
-                    }
-                }
-            })
-        })
-        .collect();
-    for thread in threads {
-        thread.join().unwrap();
-    }
-    failure.lock().unwrap().take()
-}
-
-/// Runs a story. openraft panics where it finds that its log was lost.
-fn outcome(seed: u64, sabotage: Option<Sabotage>) -> Result<u64, String> {
-    let run = || story::run(seed, sabotage);
-    let told = std::panic::catch_unwind(run).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().cloned();
-        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-        Err(format!("a panic: {}", text.unwrap_or_default()))
-    });
-    story::end();
-    told
-}
 
 fn main() -> ExitCode {
-    let first = number("PINCH_SEED").unwrap_or(0);
-    let count = number("PINCH_SEEDS").unwrap_or(2000);
-    let sabotage = number("PINCH_SABOTAGE").map(|number| SABOTAGES[number as usize - 1]);
-    if sabotage.is_none() && count != 1 {
-        // The panics of sabotaged clusters are outcomes.
-        std::panic::set_hook(Box::new(|_| {}));
-    }
-    let began = std::time::Instant::now();
-    let failure = first_failure(first, count, sabotage);
-    let took = began.elapsed().as_secs_f64();
-    if let Some((seed, why)) = failure {
-        println!("seed {seed}: {why}");
-        println!(
-            "again with: PINCH_SEED={seed} PINCH_SEEDS=1 cargo test --package cluster --test simulation"
-        );
-        return ExitCode::FAILURE;
-    }
-    println!("{count} seeds hold ({took:.1} s)");
-    if sabotage.is_some() || count == 1 {
-        return ExitCode::SUCCESS;
-    }
-    for sabotage in SABOTAGES {
-        match first_failure(0, SABOTAGE_SEEDS, Some(sabotage)) {
-            Some((seed, why)) => println!("{sabotage:?} is found by seed {seed}: {why}"),
-            None => {
-                println!("{sabotage:?} is not found by {SABOTAGE_SEEDS} seeds");
-                return ExitCode::FAILURE;
-            }
-        }
-    }
-    let twice = [outcome(first, None), outcome(first, None)];
-    if twice[0] != twice[1] {
-        println!("seed {first} has two outcomes: {twice:?}");
-        return ExitCode::FAILURE;
-    }
-    ExitCode::SUCCESS
+    seeds::run(
+        "cluster",
+        site::run::<story::Registers>,
+        SEEDS,
+        (&SABOTAGES, SABOTAGE_SEEDS),
+    )
 }
