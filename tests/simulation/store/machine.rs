@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use cluster::core::Proposal;
 use cluster::raft::Machine;
+use cluster::raft::damage::Unfinished;
 use rustix::fs::SeekFrom;
 use tempfile::TempDir;
 
@@ -50,6 +51,8 @@ fn folder() -> TempDir {
 fn limits() -> Limits {
     Limits {
         memtable_bytes: 1 << 30,
+        // The log has what was not synced.
+        unfinished: Unfinished::Remove,
         ..Limits::default()
     }
 }
@@ -192,6 +195,10 @@ impl Machine for Stored {
 
     async fn add_piece(&self, rows: &mut Rows, piece: Vec<u8>) -> io::Result<()> {
         smol::block_on(self.replica()?.add_piece(rows, piece))
+    }
+
+    fn received_control(&self, rows: &mut Rows) -> io::Result<Option<Vec<u8>>> {
+        self.replica()?.received_control(rows)
     }
 
     async fn install(&self, rows: Rows) -> io::Result<()> {
