@@ -304,7 +304,7 @@ pub(crate) struct RunOwner {
     pub(crate) node: u64,
     /// The number of its start.
     pub(crate) boot: u64,
-    /// How many masters had the orchestration before. A master may get it back, and what it did
+    /// The number of masters that had the orchestration before. A master may get it back, and what it did
     /// before that has another number.
     pub(crate) claim: u64,
 }

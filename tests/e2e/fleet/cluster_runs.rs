@@ -127,7 +127,7 @@ fn a_master_that_was_paused_does_not_continue_what_another_one_has_taken_over() 
     masters.minions(&[("m1", 2)]);
     let done = write(&masters, SLS, 3);
     let listener = masters.all[1].listen();
-    begin(&masters, &done);
+    let mut command = begin(&masters, &done);
     signal(&masters, "-STOP");
     masters.soon("another master ends the orchestration", |masters| {
         !ends(masters, 1).is_empty()
@@ -145,6 +145,8 @@ fn a_master_that_was_paused_does_not_continue_what_another_one_has_taken_over() 
     let lines = fs::read_to_string(&done).unwrap();
     assert_eq!(lines, "first\nsecond\nthird\n");
     drop(listener);
+    // Its orchestration has failed at the master that was paused.
+    assert!(!command.wait().unwrap().success());
 }
 
 /// The second step runs a function, whose effect is not known if it is cut.

@@ -64,7 +64,7 @@ pub(super) struct Faults<'a> {
     open: Vec<Open>,
     /// The masters whose disk was full: such a one ends, at the latest with its next write.
     was_full: BTreeSet<usize>,
-    /// How many faults there were.
+    /// The number of faults so far.
     pub(super) count: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What clients do during the storm, and what they were answered.
+//! The clients during the storm, and the answers that they got.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ pub(super) struct Job {
     pub(super) returned: bool,
 }
 
-/// What was acknowledged.
+/// All that was acknowledged.
 #[derive(Default)]
 pub(super) struct Acknowledged {
     /// The jobs by the number that they write.
@@ -46,7 +46,7 @@ pub(super) struct Acknowledged {
 pub(super) struct Clients {
     /// The folders with the configuration of each master.
     pub(super) masters: Vec<PathBuf>,
-    /// Which masters have no fault.
+    /// True for each master without a fault.
     pub(super) well: Vec<AtomicBool>,
     pub(super) minions: Vec<String>,
     /// The file to which jobs append their numbers.
@@ -73,6 +73,7 @@ impl Clients {
     }
 
     /// Prints a line with the time, for a reader of a long run.
+    #[expect(clippy::print_stdout, reason = "an hour without output would be long")]
     pub(super) fn say(&self, text: &str) {
         println!("{:7.1} {text}", self.began.elapsed().as_secs_f64());
     }
