@@ -172,7 +172,10 @@ impl RecordCopy for Copy {
         match self.sync() {
             Ok(()) => drop(lock(&cluster.0.running.0).remove(&self.jid)),
             // It continues there, so this master fires no event about its end.
-            Err(_) if self.is_lost() => {}
+            Err(error) if self.is_lost() => log::warning(format_args!(
+                "The orchestration {} has ended here: {error}",
+                self.jid
+            )),
             Err(error) => {
                 log::warning(format_args!(
                     "The end of the orchestration {} is not noted yet: {error}",
@@ -258,10 +261,20 @@ impl Cluster {
             jid: jid.to_owned(),
             owner: copy.owner,
         };
-        while let Err(error) = self.0.store.apply(command.clone()).await {
-            log::debug(format_args!(
-                "cannot remove the copy of the orchestration {jid}: {error}"
-            ));
+        loop {
+            match self.0.store.apply(command.clone()).await {
+                Ok(applied) => {
+                    if let Some(refusal) = applied.rejection() {
+                        log::warning(format_args!(
+                            "The orchestration {jid} has ended here: {refusal}"
+                        ));
+                    }
+                    break;
+                }
+                Err(error) => log::debug(format_args!(
+                    "cannot remove the copy of the orchestration {jid}: {error}"
+                )),
+            }
             pause(LOOK_AT_RUNS).await;
         }
         let mut running = lock(&self.0.running.0);

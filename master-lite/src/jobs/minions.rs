@@ -17,8 +17,9 @@ use crate::store::Origin;
 
 /// The number of seconds that minions wait before they reconnect to a master that is restarted.
 const BACK_AFTER_S: u64 = 1;
-/// The maximum time in which a minion of a cluster connects to another master when its own has died.
-const MOVING: Duration = Duration::from_secs(10);
+/// The maximum time in which a minion of a cluster connects to another master when its own has died. If
+/// the machine of its master is paused, the minion notices that after 20 s (`idle` of `link::Limits`).
+const MOVING: Duration = Duration::from_secs(30);
 /// The maximum time for saying goodbye to all minions.
 const GOODBYE: Duration = Duration::from_secs(2);
 

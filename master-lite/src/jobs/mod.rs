@@ -111,7 +111,7 @@ const NAMED_MAX: usize = 20;
 /// The pause before a job is sent to a minion again whose master has died, and the time after which it
 /// is not sent again.
 const AGAIN: Duration = Duration::from_millis(200);
-const AGAIN_MAX: Duration = Duration::from_secs(30);
+const AGAIN_MAX: Duration = Duration::from_secs(40);
 /// The time after which a minion that has not answered makes room for the next one.
 const TURN_MAX: Duration = Duration::from_millis(50);
 

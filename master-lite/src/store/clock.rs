@@ -27,21 +27,16 @@ pub(crate) fn after(ms: u64, elapsed: Duration) -> u64 {
     ms.saturating_add(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// Makes the time follow the clocks of masters: this machine's, and those of the others at this
-/// moment. Returns the milliseconds by which this machine's clock is ahead, if it is wrong.
-pub(crate) fn follow(others: Vec<u64>) -> Option<i64> {
-    let own = machine_ms();
-    let ahead = ahead(own, others);
-    let time = ahead.map_or(own, |ahead| own.saturating_add_signed(-ahead));
+/// Sets the present time, from which it continues.
+pub(crate) fn set(ms: u64) {
     let mut reference = REFERENCE.lock().unwrap_or_else(PoisonError::into_inner);
-    *reference = Some((Instant::now(), time));
-    ahead
+    *reference = Some((Instant::now(), ms));
 }
 
 /// Returns the milliseconds by which a clock is ahead of most clocks, unless they count as equal. Of
 /// an even number of clocks, the nearer one of the middle ones counts, so that two that differ are
 /// both believed.
-fn ahead(own: u64, others: Vec<u64>) -> Option<i64> {
+pub(crate) fn ahead(own: u64, others: Vec<u64>) -> Option<i64> {
     let mut differences: Vec<i64> = others
         .into_iter()
         .map(|other| own.wrapping_sub(other) as i64)

@@ -39,6 +39,15 @@ fn masked(masters: &Masters, at: usize, text: &str) -> String {
         .replace(&format!("{}.", masters.network), &format!("{NETWORK}."))
         .replace(&format!(":{port}"), ":4520")
         .replace(&format!(":{}", port - 10_000), ":4506");
+    // A connection may still have been there when the call began.
+    let text = match Regex::new(LOST).unwrap().find_iter(&text).next() {
+        Some(lost) => {
+            let (master, _) = text[lost.range()].split_once(" did").unwrap();
+            let unreachable = format!("cannot connect to {master}: no answer to the handshake");
+            text.replace(&text[lost.range()], &unreachable)
+        }
+        None => text,
+    };
     let text = replaced(&text, NUMBERS, "N");
     let text = replaced(&text, TIMES, "TIME");
     trimmed(&text)
@@ -46,6 +55,8 @@ fn masked(masters: &Masters, at: usize, text: &str) -> String {
 
 /// The numbers that differ, each after the name of its field.
 const NUMBERS: &str = r#""(term|number|membership_version|last_index|applied_index|snapshot_index|contact_seconds|silent_seconds|behind|registry_version|routing_version|updated_at)": [0-9.]+"#;
+/// The end of a connection while a master was asked.
+const LOST: &str = r#"the master at [0-9.:]+ did not answer: [^"\n]*"#;
 /// The times of day.
 const TIMES: &str = r"since [0-9:]+ UTC";
 
