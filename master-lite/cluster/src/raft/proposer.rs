@@ -16,7 +16,7 @@ use value::log;
 use super::bytes::{Answer, Ask};
 use super::machine::{Applier, Machine};
 use super::network::{Link, LinkError};
-use super::types::Types;
+use super::types::{Reason, Types};
 use super::waiting::Waiting;
 use super::{InstantOf, Runtime};
 use crate::core::{Member, Proposal};
@@ -89,7 +89,7 @@ impl<R: Runtime, M: Machine, L: Link> Proposer<R, M, L> {
         let metrics = self.raft.metrics();
         let metrics = metrics.borrow_watched();
         if let Err(failure) = &metrics.running_state {
-            return Err(failure.to_string());
+            return Err(Reason::of(failure));
         }
         let members = metrics.membership_config.membership();
         Ok(metrics.current_leader.map(|id| Leader {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use openraft::async_runtime::WatchReceiver;
 use openraft::{Instant, RaftMetrics};
 
-use super::types::{LogId, Members, Types};
+use super::types::{LogId, Members, Reason, Types};
 use super::{Group, InstantOf, Machine, Runtime};
 use crate::core::Member;
 
@@ -144,7 +144,7 @@ impl<R: Runtime, M: Machine> Group<R, M> {
                 .running_state
                 .as_ref()
                 .err()
-                .map(ToString::to_string),
+                .map(|failure| Reason::of(failure)),
         }
     }
 }

@@ -1,8 +1,10 @@
 //! The types of openraft, as we use it.
 
+use std::error::Error;
 use std::marker::PhantomData;
 
-use openraft::impls::{BoxedErrorSource, InlineBatch, ProgressResponder};
+use openraft::errors::ErrorSource;
+use openraft::impls::{InlineBatch, ProgressResponder};
 use openraft::vote::leader_id_std::{CommittedLeaderId, LeaderId};
 use openraft::{EntryPayload, OptionalSend, RaftTypeConfig};
 
@@ -47,7 +49,33 @@ impl<R: Runtime> RaftTypeConfig for Types<R> {
         = InlineBatch<T>
     where
         T: OptionalSend + 'static;
-    type ErrorSource = BoxedErrorSource;
+    type ErrorSource = Reason;
+}
+
+/// The reason of a failure of the log or the state.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Reason(String);
+
+impl ErrorSource for Reason {
+    fn from_error<E: Error + 'static>(error: &E) -> Self {
+        Self(error.to_string())
+    }
+
+    fn from_string(text: impl ToString) -> Self {
+        Self(text.to_string())
+    }
+}
+
+impl Reason {
+    /// Returns the text of a failure, without openraft's words about the place in its code.
+    pub(super) fn of(failure: &(dyn Error + 'static)) -> String {
+        let mut reason = failure;
+        while let Some(source) = reason.source() {
+            reason = source;
+        }
+        reason.to_string()
+    }
 }
 
 /// Returns the place of an entry.
