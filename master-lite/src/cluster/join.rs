@@ -219,13 +219,7 @@ impl Join {
     ) -> Self {
         let proof = |key: &SharedKey| key.proof(&settings.cluster, End::Joining, exported);
         Self {
-            cluster: settings.cluster.clone(),
-            name: settings.name.clone(),
-            address: settings.address.to_string(),
-            minions: settings.minions.to_string(),
-            level: cluster::core::LEVEL,
             is_empty,
-            founded_us: None,
             claim: match credentials {
                 Credentials::Fingers => Claim::Nothing,
                 Credentials::Secret(key) => Claim::Secret(proof(key)),
@@ -234,20 +228,28 @@ impl Join {
                     proof: proof(key),
                 }),
             },
+            ..Self::without_claim(settings)
         }
     }
 
     /// Returns the request of a member to a master that may be of another cluster.
     pub(super) fn of_member(settings: &Settings, founded_us: u64) -> Self {
         Self {
+            founded_us: Some(founded_us),
+            ..Self::without_claim(settings)
+        }
+    }
+
+    fn without_claim(settings: &Settings) -> Self {
+        Self {
             cluster: settings.cluster.clone(),
             name: settings.name.clone(),
             address: settings.address.to_string(),
             minions: settings.minions.to_string(),
             level: cluster::core::LEVEL,
-            // An earlier release refuses such a master.
+            // An earlier release refuses a master that asks without joining.
             is_empty: false,
-            founded_us: Some(founded_us),
+            founded_us: None,
             claim: Claim::Nothing,
         }
     }

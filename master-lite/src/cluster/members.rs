@@ -319,7 +319,7 @@ impl Cluster {
             Ok(None) => {}
             Ok(Some(id)) => {
                 return Answer::Refused(format!(
-                    "its key is that of the minion {id}: remove the file `master.pem` from its `pki_dir`, so that it makes a key of its own"
+                    "the minion {id} has the same key: remove the file `master.pem` from the `pki_dir` of the master, and start the master, which generates a new key"
                 ));
             }
             Err(why) => return Answer::Wait(why),

@@ -118,7 +118,7 @@ fn strangers_minions_and_other_clusters_are_refused_by_name() {
     masters.prepare(4, 1, &format!("cluster_pub_fingerprint: '{other}'\n"));
     masters.all[3].begin_master();
     let name = masters.name(1);
-    let why = "its key is that of the minion m1: remove the file `master.pem`";
+    let why = "the minion m1 has the same key: remove the file `master.pem`";
     is_logged(&masters, 2, &["cannot join the cluster prod", &name, why]);
     is_logged(
         &masters,
