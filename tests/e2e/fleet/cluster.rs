@@ -1,8 +1,8 @@
 //! Clusters of masters, as processes on loopback.
 
 use std::fs;
-use std::net::UdpSocket;
 use std::process::Command;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use super::{Fleet, PATIENCE, Turn};
@@ -18,18 +18,16 @@ pub(super) struct Masters {
     pub(super) port: u16,
 }
 
-/// Returns a network of loopback that no other test uses, and a port for its masters. The port is none
+/// Returns a network of loopback and a port for its masters, which no other test uses. The port is none
 /// that the kernel chooses for a client, which may listen on all addresses.
 fn network() -> (String, u16) {
-    let port = UdpSocket::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
+    static STEP: AtomicU16 = AtomicU16::new(0);
+    let step = STEP.fetch_add(1, Ordering::Relaxed);
     let process = std::process::id();
     (
-        format!("127.{}.{}", 1 + port % 250, 1 + process % 250),
-        20_000 + port % 10_000,
+        format!("127.{}.{}", 1 + step % 250, 1 + process % 250),
+        // Two tests of other processes may run with the same network.
+        20_000 + (process as u16 % 100 * 100 + step * 2) % 10_000,
     )
 }
 
@@ -104,7 +102,7 @@ impl Masters {
             let logs: String = self.all.iter().map(Fleet::logs).collect();
             assert!(
                 began.elapsed() < PATIENCE,
-                "timed out, expected: {what}\n{logs}"
+                "{logs}timed out, expected: {what}"
             );
             std::thread::sleep(Duration::from_millis(50));
         }

@@ -325,19 +325,22 @@ impl Fleet {
         while !is_so() {
             assert!(
                 began.elapsed() < patience,
-                "timed out, expected: {what}\n{}",
+                "{}timed out, expected: {what}",
                 self.logs()
             );
             sleep(Duration::from_millis(20));
         }
     }
 
+    /// Returns what all programs have logged, the master last: a report may have only the end of it.
     pub(crate) fn logs(&self) -> String {
         let mut text = String::new();
         let folders = fs::read_dir(self.dir.path()).unwrap();
+        let mut folders: Vec<_> = folders.map(|folder| folder.unwrap().path()).collect();
+        folders.sort_by_key(|folder| folder.ends_with("master"));
         for folder in folders {
             for name in ["output", "log"] {
-                let path = folder.as_ref().unwrap().path().join(name);
+                let path = folder.join(name);
                 let read = fs::read_to_string(&path).unwrap_or_default();
                 text.push_str(&format!("== {}\n{read}\n", path.display()));
             }
