@@ -57,7 +57,12 @@ impl Cluster {
             let cluster = self.clone();
             smol::spawn(async move { cluster.introduce_all().await }).detach();
         }
-        let is_cut_off = self.minority().is_some();
+        // An election that takes longer on a busy machine sends no minion away.
+        let is_cut_off = self
+            .0
+            .contact
+            .silence()
+            .is_none_or(|silence| silence > 2 * self.0.contact.most);
         if is_cut_off && !guided.is_sent_away {
             log::warning(
                 "This master has lost the majority of its cluster: its minions connect to others",
