@@ -255,7 +255,7 @@ impl Store {
 
     async fn send(&self, command: Command, answer: Option<Sender<Answer>>) -> Result<(), Error> {
         if let Some(journal) = self.journal.get() {
-            return replica::propose(journal, &command, self.fence, answer);
+            return replica::propose(journal, &command, self.fence, answer).await;
         }
         let call = Call::Own(OwnCommand { command, answer });
         let sent = self.queue.send(call).await;

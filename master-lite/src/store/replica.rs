@@ -51,7 +51,7 @@ pub(crate) fn encoded(command: &Command) -> Result<Vec<u8>, String> {
 
 /// Proposes a command behind all earlier ones. The caller gets its result after it has been applied
 /// here, which is after a majority of the masters has it on its disks.
-pub(super) fn propose(
+pub(super) async fn propose(
     journal: &Journal,
     command: &Command,
     fence: Option<u64>,
@@ -61,7 +61,7 @@ pub(super) fn propose(
         return Err(Error::Minority(why));
     }
     let bytes = encoded(command).map_err(|why| journal.error(NotAgreed::Failed(why)))?;
-    let begun = journal.group.begin(bytes, fence, AGREEMENT_MAX);
+    let begun = journal.group.begin(bytes, fence, AGREEMENT_MAX).await;
     let begun = begun.map_err(|why| journal.error(why))?;
     let Some(answer) = answer else { return Ok(()) };
     let journal = journal.clone();

@@ -11,6 +11,7 @@ use openraft::errors::{InitializeError, RaftError};
 use openraft::raft::AppendEntriesResponse;
 use openraft::{Config, Instant, Raft, SnapshotPolicy};
 use smol::channel::Receiver;
+use smol::future::FutureExt;
 
 use super::bytes::{Answer, Ask, Piece};
 use super::log::Log;
@@ -66,7 +67,7 @@ pub enum NotAgreed {
     )]
     Older(String),
     /// Too many proposals wait.
-    #[error("{PENDING_MAX} changes wait already")]
+    #[error("{PENDING_MAX} changes wait already, and none of them was done in time")]
     Busy,
     /// The group has failed on this master.
     #[error("{0}")]
@@ -217,18 +218,18 @@ impl<R: Runtime, M: Machine> Group<R, M> {
         fence: Option<u64>,
         within: Duration,
     ) -> Result<M::Outcome, NotAgreed> {
-        let result = self.begin(command, fence, within)?;
+        let result = self.begin(command, fence, within).await?;
         // No deadline: the proposer answers at the end of the time.
         let ended = NotAgreed::Failed("the group has ended".to_owned());
         result.recv().await.unwrap_or(Err(ended))
     }
 
     /// Proposes a command behind all earlier ones of this master, and returns the channel for its
-    /// result, as [`Group::propose`] returns it.
+    /// result, as [`Group::propose`] returns it. Waits only for room among the proposals.
     ///
     /// # Errors
-    /// When too many proposals wait, or the group has failed.
-    pub fn begin(
+    /// When there is no room within the time, or the group has failed.
+    pub async fn begin(
         &self,
         command: Vec<u8>,
         fence: Option<u64>,
@@ -238,8 +239,14 @@ impl<R: Runtime, M: Machine> Group<R, M> {
         if let Some(older) = self.older_than(level) {
             return Err(NotAgreed::Older(older));
         }
+        let room = async { Ok(self.shared.waiting.room().await) };
+        let is_late = async {
+            R::sleep(within).await;
+            Err(NotAgreed::Busy)
+        };
+        let room = room.or(is_late).await?;
         let end = InstantOf::<R>::now() + within;
-        self.shared.waiting.add(command, level, fence, end)
+        self.shared.waiting.add(room, command, level, fence, end)
     }
 
     /// Returns the name of a member that cannot apply commands of a level.

@@ -25,9 +25,11 @@ use crate::core::{Member, Proposal};
 const TICK: Duration = Duration::from_millis(50);
 /// The same time while none waits. A new proposal ends it.
 const IDLE: Duration = Duration::from_secs(1);
-/// The time after which the leader must have applied a proposal that it took. Otherwise it is offered
-/// again, because the leader may have lost it.
+/// The time in which one of the proposals that the leader took must be applied. Otherwise all are
+/// offered again, because the leader may have lost them. The time is doubled each time, up to the
+/// maximum: a leader that is only slow must not become slower by that.
 const AGAIN: Duration = Duration::from_secs(1);
+const AGAIN_MAX: Duration = Duration::from_secs(4);
 /// The maximum time for the leader to take proposals.
 const TAKE_MAX: Duration = Duration::from_secs(1);
 /// The maximum number of proposals in one message, and of bytes of their commands.
@@ -52,17 +54,16 @@ impl<R: Runtime, M: Machine, L: Link> Proposer<R, M, L> {
     /// Runs until the group ends.
     pub(super) async fn run(self) {
         let mut upto = 0;
-        let (mut leader, mut offered_at) = (None, InstantOf::<R>::now());
+        let (mut term, mut progress) = (None, Progress::<InstantOf<R>>::new());
         loop {
             self.waiting.expire(InstantOf::<R>::now());
-            let now = match self.leader() {
+            let leader = match self.leader() {
                 Ok(leader) => leader,
                 Err(why) => return self.waiting.fail(&why),
             };
-            let is_late = offered_at + AGAIN < InstantOf::<R>::now();
-            if is_late || leader.as_ref().map(Leader::term) != now.as_ref().map(Leader::term) {
-                (leader, upto) = (now, 0);
-                offered_at = InstantOf::<R>::now();
+            let before = std::mem::replace(&mut term, leader.as_ref().map(Leader::term));
+            if progress.is_late(self.waiting.first()) || term != before {
+                upto = 0;
             }
             let next = match &leader {
                 Some(_) => self.waiting.after(upto, TOGETHER_MAX, TOGETHER_BYTES),
@@ -77,7 +78,7 @@ impl<R: Runtime, M: Machine, L: Link> Proposer<R, M, L> {
                     }
                 },
                 _ => {
-                    let time = if self.waiting.is_empty() { IDLE } else { TICK };
+                    let time = self.waiting.first().map_or(IDLE, |_| TICK);
                     self.waiting.added().or(R::sleep(time)).await;
                 }
             }
@@ -132,6 +133,43 @@ impl<R: Runtime, M: Machine, L: Link> Proposer<R, M, L> {
             Ok(Ok(Answer::Done)) => Offered::Taken,
             Ok(_) | Err(LinkError::Unreachable(_) | LinkError::NoAnswer(_)) => Offered::NotTaken,
         }
+    }
+}
+
+/// The progress of the proposals that wait.
+struct Progress<I> {
+    /// The first one.
+    first: Option<u64>,
+    /// The time since which it is the first one, or since which all were offered again.
+    since: I,
+    patience: Duration,
+}
+
+impl<I: Instant> Progress<I> {
+    fn new() -> Self {
+        Self {
+            first: None,
+            since: I::now(),
+            patience: AGAIN,
+        }
+    }
+
+    /// Returns whether the proposals must be offered again.
+    fn is_late(&mut self, first: Option<u64>) -> bool {
+        let now = I::now();
+        if first.is_none() || first != self.first {
+            *self = Self {
+                first,
+                ..Self::new()
+            };
+            return false;
+        }
+        let is_late = self.since + self.patience < now;
+        if is_late {
+            self.since = now;
+            self.patience = AGAIN_MAX.min(2 * self.patience);
+        }
+        is_late
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use smol::channel::{Receiver, Sender, bounded};
+use smol::lock::{Semaphore, SemaphoreGuardArc};
 use value::channel;
 
 use super::NotAgreed;
@@ -23,13 +24,18 @@ struct Pending<T, I> {
     end: I,
     /// True if it may have got into a log.
     was_offered: bool,
+    _room: Room,
 }
+
+/// The room that a proposal takes among those that wait. It is free when this is dropped.
+pub(super) type Room = SemaphoreGuardArc;
 
 /// The proposals of one start of this master, in the order of their numbers.
 pub(super) struct Waiting<T, I> {
     pub(super) node: u64,
     pub(super) boot: u64,
     state: Mutex<State<T, I>>,
+    room: Arc<Semaphore>,
     /// A channel that has a message when there is something to offer.
     wake: (Sender<()>, Receiver<()>),
 }
@@ -51,8 +57,16 @@ impl<T, I: Copy + Ord> Waiting<T, I> {
                 pending: VecDeque::new(),
                 failure: None,
             }),
+            room: Arc::new(Semaphore::new(PENDING_MAX)),
             wake: bounded(1),
         })
+    }
+
+    /// Waits until fewer than [`PENDING_MAX`] proposals wait. Callers get room in the order of their
+    /// calls.
+    pub(super) async fn room(&self) -> Room {
+        // No deadline: the caller has one.
+        self.room.acquire_arc().await
     }
 
     fn state(&self) -> MutexGuard<'_, State<T, I>> {
@@ -62,6 +76,7 @@ impl<T, I: Copy + Ord> Waiting<T, I> {
     /// Adds a command behind all earlier ones, and returns the channel for its result.
     pub(super) fn add(
         &self,
+        room: Room,
         command: Vec<u8>,
         level: u64,
         fence: Option<u64>,
@@ -70,9 +85,6 @@ impl<T, I: Copy + Ord> Waiting<T, I> {
         let mut state = self.state();
         if let Some(failure) = &state.failure {
             return Err(NotAgreed::Failed(failure.clone()));
-        }
-        if state.pending.len() >= PENDING_MAX {
-            return Err(NotAgreed::Busy);
         }
         state.last += 1;
         let (caller, result) = bounded(1);
@@ -89,15 +101,17 @@ impl<T, I: Copy + Ord> Waiting<T, I> {
             caller,
             end,
             was_offered: false,
+            _room: room,
         });
         drop(state);
         channel::if_open(self.wake.0.try_send(()));
         Ok(result)
     }
 
-    /// Returns whether no proposal waits.
-    pub(super) fn is_empty(&self) -> bool {
-        self.state().pending.is_empty()
+    /// Returns the number of the first proposal that waits; `None` if none does.
+    pub(super) fn first(&self) -> Option<u64> {
+        let state = self.state();
+        state.pending.front().map(|pending| pending.proposal.number)
     }
 
     /// Waits until something was added.
@@ -203,7 +217,14 @@ impl From<&Proposal> for Key {
 
 #[cfg(test)]
 mod tests {
+    use smol::future::poll_once;
+
     use super::*;
+
+    fn add(waiting: &Waiting<(), u64>, command: Vec<u8>, end: u64) -> Receiver<Result<()>> {
+        let room = smol::block_on(waiting.room());
+        waiting.add(room, command, 1, None, end).unwrap()
+    }
 
     fn numbers(proposals: &[Proposal]) -> Vec<u64> {
         proposals.iter().map(|proposal| proposal.number).collect()
@@ -212,9 +233,7 @@ mod tests {
     #[test]
     fn proposals_are_offered_in_order_until_they_are_applied() {
         let waiting: Arc<Waiting<(), u64>> = Waiting::new(1, 1);
-        let results: Vec<_> = (0..4)
-            .map(|_| waiting.add(vec![0; 10], 1, None, 9).unwrap())
-            .collect();
+        let results: Vec<_> = (0..4).map(|_| add(&waiting, vec![0; 10], 9)).collect();
         let first = waiting.after(0, 10, 25);
         assert_eq!(numbers(&first), [1, 2]);
         waiting.answer(&(&first[0]).into(), Ok(()));
@@ -226,16 +245,34 @@ mod tests {
     #[test]
     fn what_was_never_offered_is_known_not_to_happen() {
         let waiting: Arc<Waiting<(), u64>> = Waiting::new(1, 1);
-        let offered = waiting.add(Vec::new(), 1, None, 5).unwrap();
+        let offered = add(&waiting, Vec::new(), 5);
         waiting.after(0, 1, 100);
-        let kept = waiting.add(Vec::new(), 1, None, 5).unwrap();
-        let later = waiting.add(Vec::new(), 1, None, 6).unwrap();
+        let kept = add(&waiting, Vec::new(), 5);
+        let later = add(&waiting, Vec::new(), 6);
         waiting.expire(5);
         assert_eq!(offered.try_recv(), Ok(Err(NotAgreed::Unknown)));
         assert_eq!(kept.try_recv(), Ok(Err(NotAgreed::NoMajority)));
         waiting.fail("the disk is full");
         let failed = NotAgreed::Failed("the disk is full".to_owned());
         assert_eq!(later.try_recv(), Ok(Err(failed.clone())));
-        assert_eq!(waiting.add(Vec::new(), 1, None, 9).unwrap_err(), failed);
+        let room = smol::block_on(waiting.room());
+        assert_eq!(
+            waiting.add(room, Vec::new(), 1, None, 9).unwrap_err(),
+            failed
+        );
+    }
+
+    #[test]
+    fn a_proposal_waits_for_room_and_gets_it_when_another_one_is_answered() {
+        let waiting: Arc<Waiting<(), u64>> = Waiting::new(1, 1);
+        for _ in 0..PENDING_MAX {
+            add(&waiting, Vec::new(), 5);
+        }
+        assert!(smol::block_on(poll_once(waiting.room())).is_none());
+        assert_eq!(waiting.first(), Some(1));
+        let first = waiting.after(0, 1, 100);
+        waiting.answer(&(&first[0]).into(), Ok(()));
+        assert!(smol::block_on(poll_once(waiting.room())).is_some());
+        assert_eq!(waiting.first(), Some(2));
     }
 }
