@@ -29,6 +29,7 @@ pub mod key;
 mod limits;
 mod listener;
 mod masters;
+pub mod masters_thread;
 mod notify;
 mod outgoing;
 pub mod pki;

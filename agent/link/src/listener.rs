@@ -29,7 +29,7 @@ use crate::tls;
 /// The maximum number of peers that have sent their hello and that the master has not taken from
 /// the queue yet.
 const ARRIVALS: usize = 256;
-/// The size in bytes of the kernel's buffers for the one socket that receives from all minions.
+/// The size in bytes of the kernel's buffer of a socket that receives from all minions or masters.
 const SOCKET_BUFFER: usize = 4 << 20;
 /// The minimum interval between two stateless resets. QUIC sends one to a peer whose connection is
 /// unknown; after a restart, every minion of a fleet needs one.
@@ -70,7 +70,7 @@ fn server_config(pair: &KeyPair, limits: &Limits) -> Result<quinn::ServerConfig,
     Ok(config)
 }
 
-fn socket(address: SocketAddr) -> std::io::Result<UdpSocket> {
+pub(crate) fn socket(address: SocketAddr) -> std::io::Result<UdpSocket> {
     use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
     let socket = UdpSocket::bind(address)?;
     // Root may exceed the system's limit; for other users the kernel applies the limit.

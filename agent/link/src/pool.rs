@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ use smol::lock::Semaphore;
 use value::log;
 
 use crate::key::{KeyPair, PublicKey};
+use crate::masters_thread;
 use crate::socket::OnSmol;
 use crate::tls::{self, Pinned};
 use crate::wait::within;
@@ -91,22 +92,32 @@ pub struct Answered {
     pub bytes: Vec<u8>,
 }
 
-/// The use of a connection. One whose request is not answered in time is closed, with all its requests:
-/// those of the log have short times, and must not end a long one.
+/// The use of a connection to another master. Each use has a connection of its own, so that requests of
+/// one use do not wait for those of another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Lane {
-    Short,
-    Long,
+pub enum Lane {
+    /// Messages on which the masters' agreement depends. If one is not answered in time, the connection
+    /// is closed, and those of other uses get no more requests: a master that was started again does not
+    /// know them.
+    Log,
+    /// Requests to minions of the other master, of which there may be thousands at a time.
+    Minions,
+    /// Requests with large contents or answers.
+    Bulk,
 }
 
 /// A connection to another master: its address, its key, and the use.
 type To = (SocketAddr, PublicKey, Lane);
 
+/// The place of a connection. It is locked while the connection is made, so that requests that come
+/// together make one.
+type Slot = Arc<smol::lock::Mutex<Option<Connection>>>;
+
 /// The connections of a master with the others.
 pub struct Pool {
     endpoint: Endpoint,
     pair: KeyPair,
-    connections: Mutex<HashMap<To, Connection>>,
+    connections: Mutex<HashMap<To, Slot>>,
     requests: Receiver<Request>,
 }
 
@@ -167,11 +178,14 @@ impl Pool {
         let crypto = tls::server(pair, ALPN).map_err(|error| other(&error))?;
         let mut config = ServerConfig::with_crypto(Arc::new(crypto));
         config.transport_config(Arc::new(transport()));
-        let socket = UdpSocket::bind(address)?;
-        let runtime = Arc::new(OnSmol::default());
+        let socket = crate::listener::socket(address)?;
+        let runtime = Arc::new(OnSmol {
+            is_of_masters: true,
+            ..OnSmol::default()
+        });
         let endpoint = Endpoint::new(EndpointConfig::default(), Some(config), socket, runtime)?;
         let (sender, requests) = bounded(REQUESTS_MAX);
-        smol::spawn(accept_all(endpoint.clone(), is_member, sender)).detach();
+        masters_thread::spawn(accept_all(endpoint.clone(), is_member, sender)).detach();
         Ok(Self {
             endpoint,
             pair: pair.clone(),
@@ -200,7 +214,7 @@ impl Pool {
             .close(0_u32.into(), b"the master is shutting down");
     }
 
-    fn connections(&self) -> MutexGuard<'_, HashMap<To, Connection>> {
+    fn connections(&self) -> MutexGuard<'_, HashMap<To, Slot>> {
         self.connections
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -212,37 +226,11 @@ impl Pool {
     /// When there is none within the time.
     pub async fn ask(
         &self,
-        address: SocketAddr,
-        key: &PublicKey,
+        to: (SocketAddr, PublicKey, Lane),
         request: &[u8],
         time: Duration,
     ) -> Result<Vec<u8>, NotAnswered> {
-        let to = (address, *key, Lane::Short);
-        self.ask_over(to, request, time).await
-    }
-
-    /// Like [`Pool::ask`], for requests whose answers take longer than those of the log.
-    ///
-    /// # Errors
-    /// When there is none within the time.
-    pub async fn ask_long(
-        &self,
-        address: SocketAddr,
-        key: &PublicKey,
-        request: &[u8],
-        time: Duration,
-    ) -> Result<Vec<u8>, NotAnswered> {
-        let to = (address, *key, Lane::Long);
-        self.ask_over(to, request, time).await
-    }
-
-    async fn ask_over(
-        &self,
-        to: To,
-        request: &[u8],
-        time: Duration,
-    ) -> Result<Vec<u8>, NotAnswered> {
-        let (address, ..) = to;
+        let (address, key, lane) = to;
         let connection = self.connected(to, time).await;
         let connection =
             connection.map_err(|reason| NotAnswered::Unreachable { address, reason })?;
@@ -252,9 +240,12 @@ impl Pool {
             Some(Err(reason)) => reason,
             None => "the time is over".to_owned(),
         };
-        // A connection that does not answer is not used again: a restarted master would not know it.
-        connection.close(1_u32.into(), b"no answer");
-        self.connections().remove(&to);
+        if lane == Lane::Log {
+            connection.close(1_u32.into(), b"no answer");
+            // Requests of other uses that are under way may still be answered.
+            let is_other = |to: &To| (to.0, to.1) != (address, key);
+            self.connections().retain(|to, _| is_other(to));
+        }
         Err(NotAnswered::NoAnswer { address, reason })
     }
 
@@ -285,15 +276,25 @@ impl Pool {
 
     /// Returns the connection to a master, which is made if there is none.
     async fn connected(&self, to: To, time: Duration) -> Result<Connection, String> {
-        let known = self.connections().get(&to).cloned();
-        if let Some(known) = known.filter(|known| known.close_reason().is_none()) {
-            return Ok(known);
+        let slot = {
+            let mut connections = self.connections();
+            connections.retain(|_, slot| {
+                let is_used = Arc::strong_count(slot) > 1;
+                is_used
+                    || slot
+                        .try_lock()
+                        .is_some_and(|known| known.as_ref().is_some_and(is_open))
+            });
+            connections.entry(to).or_default().clone()
+        };
+        let locked = within(time, slot.lock()).await;
+        let mut known = locked.ok_or_else(|| "no connection in time".to_owned())?;
+        if let Some(known) = known.as_ref().filter(|known| is_open(known)) {
+            return Ok(known.clone());
         }
         let (address, key, _) = to;
         let connection = self.connect(address, &[key.finger()], time).await?;
-        let mut connections = self.connections();
-        connections.retain(|_, known| known.close_reason().is_none());
-        connections.insert(to, connection.clone());
+        *known = Some(connection.clone());
         Ok(connection)
     }
 
@@ -365,6 +366,10 @@ async fn exchange(connection: &Connection, request: &[u8]) -> Result<Vec<u8>, St
     }
 }
 
+fn is_open(connection: &Connection) -> bool {
+    connection.close_reason().is_none()
+}
+
 /// The room for connections.
 struct Room {
     members: Arc<Semaphore>,
@@ -392,7 +397,7 @@ async fn accept_all(endpoint: Endpoint, is_member: IsMember, sender: Sender<Requ
             continue;
         };
         let (room, is_member, sender) = (room.clone(), is_member.clone(), sender.clone());
-        smol::spawn(async move {
+        masters_thread::spawn(async move {
             let address = incoming.remote_address();
             let connected = shown(incoming).await;
             drop(place);
@@ -457,14 +462,18 @@ impl Caller {
                 (self.key, self.exported, self.address, sender.clone());
             let received = async move {
                 match received(request, MESSAGE_MAX, REQUEST_MAX).await {
-                    Ok(bytes) => value::channel::if_open(sender.try_send(Request {
-                        key,
-                        bytes,
-                        is_member: true,
-                        from,
-                        exported,
-                        answer,
-                    })),
+                    Ok(bytes) => {
+                        // No deadline: the caller has one, and the connection has `STREAMS_MAX` of them.
+                        let sent = sender.send(Request {
+                            key,
+                            bytes,
+                            is_member: true,
+                            from,
+                            exported,
+                            answer,
+                        });
+                        value::channel::if_open(sent.await);
+                    }
                     Err(Cut::TooLong) => log::warning(format_args!(
                         "refused a request of the master at {from} with the key {}: it is longer than {MESSAGE_MAX} bytes",
                         key.finger()
@@ -474,7 +483,7 @@ impl Caller {
                     )),
                 }
             };
-            smol::spawn(received).detach();
+            masters_thread::spawn(received).detach();
         }
     }
 
@@ -532,6 +541,8 @@ async fn received(mut request: RecvStream, most: usize, time: Duration) -> Resul
 
 #[cfg(test)]
 mod tests {
+    use std::net::UdpSocket;
+
     use super::*;
 
     const TIME: Duration = Duration::from_secs(5);
@@ -566,12 +577,16 @@ mod tests {
         smol::block_on(async {
             let client = pool(&one, |_| false);
             for message in [b"abc".to_vec(), vec![7; 3 << 20]] {
-                let answer = client.ask(address, &other.public(), &message, TIME).await;
+                let answer = client
+                    .ask((address, other.public(), Lane::Log), &message, TIME)
+                    .await;
                 let wanted: Vec<u8> = message.iter().rev().copied().collect();
                 assert_eq!(answer, Ok(wanted));
             }
             // Attack: another key of the master.
-            let wrong = client.ask(address, &stranger.public(), b"abc", TIME).await;
+            let wrong = client
+                .ask((address, stranger.public(), Lane::Log), b"abc", TIME)
+                .await;
             let wrong = wrong.unwrap_err().to_string();
             assert!(wrong.contains("it has the key"), "{wrong}");
         });
@@ -602,12 +617,14 @@ mod tests {
             // Attack: a request that is too long, and a second one on the same connection.
             let long = vec![1; STRANGER_MAX + 1];
             assert!(client.ask_unknown(address, &[], |_| long).await.is_err());
-            let first = client.ask(address, &member.public(), b"a", TIME).await;
+            let first = client
+                .ask((address, member.public(), Lane::Log), b"a", TIME)
+                .await;
             assert!(first.is_ok(), "{first:?}");
             let short = Duration::from_millis(300);
             assert!(
                 client
-                    .ask(address, &member.public(), b"b", short)
+                    .ask((address, member.public(), Lane::Log), b"b", short)
                     .await
                     .is_err()
             );
@@ -663,13 +680,17 @@ mod tests {
             })
             .detach();
             let client = pool(&one, |_| false);
-            let refused = client.ask(of_later, &member.public(), b"ab", TIME).await;
+            let refused = client
+                .ask((of_later, member.public(), Lane::Log), b"ab", TIME)
+                .await;
             let refused = refused.unwrap_err().to_string();
             assert!(
                 refused.contains("it does not speak pinch-cluster/1"),
                 "{refused}"
             );
-            let message = client.ask(address, &member.public(), b"ab", TIME).await;
+            let message = client
+                .ask((address, member.public(), Lane::Log), b"ab", TIME)
+                .await;
             assert_eq!(message, Ok(b"ba".to_vec()));
         });
     }
@@ -683,9 +704,13 @@ mod tests {
         smol::block_on(async {
             let client = pool(&one, |_| false);
             let long = vec![7; MESSAGE_MAX + 1];
-            let refused = client.ask(address, &member.public(), &long, TIME).await;
+            let refused = client
+                .ask((address, member.public(), Lane::Log), &long, TIME)
+                .await;
             assert!(refused.is_err(), "{refused:?}");
-            let answer = client.ask(address, &member.public(), b"ab", TIME).await;
+            let answer = client
+                .ask((address, member.public(), Lane::Log), b"ab", TIME)
+                .await;
             assert_eq!(answer, Ok(b"ba".to_vec()));
         });
     }
@@ -696,16 +721,46 @@ mod tests {
         smol::block_on(async {
             let (client, server) = (pool(&one, |_| false), pool(&other, |_| true));
             let (address, key) = (server.address().unwrap(), other.public());
-            let long = client.ask_long(address, &key, b"long", TIME);
+            let long = client.ask((address, key, Lane::Bulk), b"long", TIME);
             let short = async {
                 let held = server.next().await.unwrap();
                 let time = Duration::from_millis(100);
-                let lost = client.ask(address, &key, b"short", time).await;
+                let lost = client.ask((address, key, Lane::Log), b"short", time).await;
                 held.answer(b"done").await;
                 lost
             };
             let (long, lost) = smol::future::zip(long, short).await;
             assert_eq!((long, lost.is_err()), (Ok(b"done".to_vec()), true));
+        });
+    }
+
+    #[test]
+    fn many_requests_for_minions_that_wait_hold_up_no_message_of_the_log() {
+        let [one, other] = [(); 2].map(|()| KeyPair::generate().unwrap());
+        smol::block_on(async {
+            let (client, server) = (pool(&one, |_| false), pool(&other, |_| true));
+            let (address, key) = (server.address().unwrap(), other.public());
+            let held: Vec<_> = (0..2 * STREAMS_MAX)
+                .map(|_| {
+                    let client = client.clone();
+                    let to = (address, key, Lane::Minions);
+                    smol::spawn(async move { client.ask(to, b"minion", TIME).await })
+                })
+                .collect();
+            let mut waiting = Vec::new();
+            while waiting.len() < STREAMS_MAX as usize {
+                waiting.push(server.next().await.unwrap());
+            }
+            let to = (address, key, Lane::Log);
+            let log = client.ask(to, b"log", TIME);
+            let answered = async {
+                let request = server.next().await.unwrap();
+                assert_eq!(request.bytes, b"log");
+                request.answer(b"done").await;
+            };
+            let (log, ()) = smol::future::zip(log, answered).await;
+            assert_eq!(log, Ok(b"done".to_vec()));
+            drop((held, waiting));
         });
     }
 
@@ -718,12 +773,22 @@ mod tests {
             answers(&server);
             let address = server.address().unwrap();
             let key = other.public();
-            assert!(client.ask(address, &key, b"a", TIME).await.is_ok());
+            assert!(
+                client
+                    .ask((address, key, Lane::Log), b"a", TIME)
+                    .await
+                    .is_ok()
+            );
             server.close();
             server.endpoint.wait_idle().await;
             drop(server);
             let short = Duration::from_millis(300);
-            assert!(client.ask(address, &key, b"b", short).await.is_err());
+            assert!(
+                client
+                    .ask((address, key, Lane::Log), b"b", short)
+                    .await
+                    .is_err()
+            );
             let again = loop {
                 match Pool::bind(address, &other, Arc::new(|_: &PublicKey| true)) {
                     Ok(again) => break Arc::new(again),
@@ -733,7 +798,7 @@ mod tests {
             };
             answers(&again);
             assert_eq!(
-                client.ask(address, &key, b"cd", TIME).await,
+                client.ask((address, key, Lane::Log), b"cd", TIME).await,
                 Ok(b"dc".to_vec())
             );
         });

@@ -454,6 +454,7 @@ impl Session {
         }
         let runtime = Arc::new(OnSmol {
             recalls: Some(self.recalls.0.clone()),
+            ..OnSmol::default()
         });
         Endpoint::new(
             quinn::EndpointConfig::default(),

@@ -18,7 +18,7 @@ pub const SHORTEST: Duration = Duration::from_millis(1);
 pub const LONGEST: Duration = Duration::from_secs(1_000_000);
 
 /// The time by which the sleeps of async-io's thread may be late, in nanoseconds.
-const SLACK: u64 = 10_000_000;
+const SLACK: u64 = 1_000_000;
 
 /// Starts the thread of async-io so that its sleeps may be late. Timers and sockets are not late,
 /// because the kernel reports them by events.

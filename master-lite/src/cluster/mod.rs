@@ -42,6 +42,7 @@ use std::time::{Duration, Instant};
 
 use cluster::core::Member;
 use cluster::raft::{self, Group, Smol, Status};
+use link::masters_thread;
 use link::pool::{Pool, Request};
 use link::{Handle, PublicKey};
 use smol::channel::{Receiver, Sender, bounded};
@@ -268,8 +269,8 @@ impl Cluster {
 
     /// Runs the tasks of the cluster until the log fails here.
     pub(crate) async fn run(&self) -> Error {
-        smol::spawn(self.clone().answer_all()).detach();
-        smol::spawn(self.clone().tell_others()).detach();
+        masters_thread::spawn(self.clone().answer_all()).detach();
+        masters_thread::spawn(self.clone().tell_others()).detach();
         smol::spawn(self.clone().keep_rings()).detach();
         smol::spawn(self.clone().give_runs()).detach();
         smol::spawn(self.clone().find_other_clusters()).detach();
@@ -277,7 +278,7 @@ impl Cluster {
             smol::spawn(self.clone().fetch_roots()).detach();
         }
         // The caller waits for much else, and would wake up for each look.
-        smol::spawn(self.clone().watch()).await
+        masters_thread::spawn(self.clone().watch()).await
     }
 
     /// Looks at the state of the log, and does what follows from it, until the log fails here.
@@ -360,13 +361,16 @@ impl Cluster {
         // No deadline: masters ask at any time.
         while let Some(request) = self.0.pool.next().await {
             let (cluster, groups) = (self.clone(), groups.clone());
-            smol::spawn(async move { cluster.answer(request, &groups).await }).detach();
+            masters_thread::spawn(async move { cluster.answer(request, &groups).await }).detach();
         }
     }
 
     async fn answer(&self, request: Request, groups: &BTreeMap<u8, Group<Smol, Replica>>) {
         match (request.bytes.first(), request.is_member) {
-            (Some(&requests::JOIN), _) => self.answer_join(request).await,
+            (Some(&requests::JOIN), _) => {
+                let cluster = self.clone();
+                smol::spawn(async move { cluster.answer_join(request).await }).await;
+            }
             (_, false) => self.0.warnings.warn(format_args!(
                 "refused a request of {} to the port of the cluster: the key {} is not one of a member",
                 request.from,
@@ -375,7 +379,11 @@ impl Cluster {
             (Some(&requests::OF_MEMBER), true) => {
                 let bytes = request.bytes.get(1..).unwrap_or_default();
                 let done = match Ask::decode(bytes) {
-                    Some(ask) => self.obey(&request.key, ask).await,
+                    Some(Ask::Note(note)) => self.note_of(&request.key, note),
+                    Some(ask) => {
+                        let (cluster, key) = (self.clone(), request.key);
+                        smol::spawn(async move { cluster.obey(&key, ask).await }).await
+                    }
                     None => {
                         let why = "it has an unknown form";
                         self.warn_unreadable((&request.key, request.from), why);
@@ -403,10 +411,14 @@ impl Cluster {
         ));
     }
 
+    fn note_of(&self, key: &PublicKey, note: notes::Note) -> Result<Value, String> {
+        Ok(self.take_note(self.number_of(key)?, note).into())
+    }
+
     /// Does what another master asks for.
     async fn obey(&self, key: &PublicKey, ask: Ask) -> Result<Value, String> {
         match ask {
-            Ask::Note(note) => Ok(self.take_note(self.number_of(key)?, note).into()),
+            Ask::Note(note) => self.note_of(key, note),
             Ask::Minion {
                 id,
                 key,

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use link::PublicKey;
 use link::wait::{pause, within};
+use link::{PublicKey, masters_thread};
 use value::{Map, Value, log};
 use wire::Id;
 
@@ -233,7 +233,8 @@ impl Cluster {
             for number in others.into_keys() {
                 let state = sent.entry(number).or_default().clone();
                 let (cluster, here) = (self.clone(), here.clone());
-                smol::spawn(async move { cluster.tell(number, &state, here).await }).detach();
+                let tell = async move { cluster.tell(number, &state, here).await };
+                masters_thread::spawn(tell).detach();
             }
             pause(SOON).await;
             if within(EVERY - SOON, changes.recv()).await.is_some() {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use cluster::core::Member;
 use link::PublicKey;
-use link::pool::Pool;
+use link::pool::{Lane, Pool};
 use value::{Map, Value};
 use wire::{Frame, Id, Limits, Request, msgpack};
 
@@ -212,10 +212,12 @@ pub(super) async fn ask(
     let address = address.map_err(|_| format!("{} is not an address", member.address))?;
     let bytes = ask.encode().map_err(|error| error.to_string())?;
     let key = PublicKey::from_bytes(key);
-    let answer = match ask {
-        Ask::Roots(_) | Ask::Rows(_) => pool.ask_long(address, &key, &bytes, within).await,
-        _ => pool.ask(address, &key, &bytes, within).await,
+    let lane = match ask {
+        Ask::Roots(_) | Ask::Rows(_) | Ask::Members(_) => Lane::Bulk,
+        Ask::Minion { .. } => Lane::Minions,
+        Ask::Note(_) | Ask::Row(_) => Lane::Log,
     };
+    let answer = pool.ask((address, key, lane), &bytes, within).await;
     let answer = answer.map_err(|error| error.to_string())?;
     answered(&answer)
 }

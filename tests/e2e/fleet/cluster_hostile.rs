@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use link::pool::{MESSAGE_MAX, Pool};
+use link::pool::{Lane, MESSAGE_MAX, Pool};
 use link::{KeyPair, PublicKey};
 
 use super::Fleet;
@@ -43,7 +43,7 @@ fn pool(pair: &KeyPair) -> Pool {
 /// Sends a request as the owner of a key, and returns the answer as text.
 fn say(pair: &KeyPair, to: SocketAddr, of: &PublicKey, request: &[u8]) -> Result<String, String> {
     run(async {
-        let answer = pool(pair).ask(to, of, request, TIME).await;
+        let answer = pool(pair).ask((to, *of, Lane::Log), request, TIME).await;
         let answer = answer.map_err(|error| error.to_string())?;
         Ok(String::from_utf8_lossy(&answer).into_owned())
     })

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use link::PublicKey;
-use link::pool::{NotAnswered, Pool, Request};
+use link::pool::{Lane, NotAnswered, Pool, Request};
 use value::log;
 
 use super::bytes::Answer;
@@ -50,10 +50,11 @@ impl Link for GroupLink {
         let key = PublicKey::from_bytes(key);
         // Pieces of a snapshot have another connection: that of the log is closed when an answer is
         // late, and it is late while the receiver writes a piece.
-        let answer = match within < PIECE_MAX {
-            true => self.pool.ask(address, &key, &message, within).await,
-            false => self.pool.ask_long(address, &key, &message, within).await,
+        let lane = match within < PIECE_MAX {
+            true => Lane::Log,
+            false => Lane::Bulk,
         };
+        let answer = self.pool.ask((address, key, lane), &message, within).await;
         answer.map_err(|error| match error {
             NotAnswered::Unreachable { .. } => LinkError::Unreachable(error.to_string()),
             NotAnswered::NoAnswer { .. } => LinkError::NoAnswer(error.to_string()),

@@ -21,7 +21,7 @@ impl<R> Runtime for R where
 {
 }
 
-/// The executor and the timers of smol.
+/// The timers of smol, and the executor for messages between masters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Smol;
 
@@ -120,7 +120,7 @@ impl AsyncRuntime for Smol {
         T: Future + OptionalSend + 'static,
         T::Output: OptionalSend + 'static,
     {
-        Task(Some(smol::spawn(future)))
+        Task(Some(link::masters_thread::spawn(future)))
     }
 
     fn sleep(duration: Duration) -> Sleep {
