@@ -99,10 +99,10 @@ impl Masters {
     pub(super) fn soon(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
         let began = Instant::now();
         while !is_so(self) {
-            let logs: String = self.all.iter().map(Fleet::logs).collect();
             assert!(
                 began.elapsed() < PATIENCE,
-                "{logs}timed out, expected: {what}"
+                "{}timed out, expected: {what}",
+                self.all.iter().map(Fleet::logs).collect::<String>()
             );
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -355,12 +355,7 @@ fn an_idle_master_has_little_memory_and_seldom_wakes_up() {
 
 #[test]
 fn one_master_becomes_three_and_one_again_with_its_minions() {
-    let (network, port) = network();
-    let mut masters = Masters {
-        all: Vec::new(),
-        network,
-        port,
-    };
+    let mut masters = Masters::new();
     masters.prepare(1, 1, "");
     let etc = masters.all[0].path("master/etc/master");
     let clustered = fs::read_to_string(&etc).unwrap();
