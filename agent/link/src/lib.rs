@@ -12,10 +12,12 @@
 //! has a separate stream, so another task can answer it. Any number of tasks can send through
 //! [`Handle`]s: [`event`](Handle::event), [`ack`](Handle::ack), [`ask`](Handle::ask).
 //!
-//! Everything runs on smol's global executor, which has one thread unless `SMOL_THREADS` sets more.
-//! A task that waits for a disk or computes for long therefore blocks every connection, and belongs
-//! in `smol::unblock`. The same key may be connected twice, when a minion reconnects before the
-//! loss of its old connection is noticed: the master keeps the newer link and closes the older one.
+//! Everything for minions runs on smol's global executor, which has one thread unless `SMOL_THREADS`
+//! sets more. A task that waits for a disk or computes for long therefore blocks every connection,
+//! and belongs in `smol::unblock`. Masters of a cluster have a second thread for each other
+//! ([`masters_thread`]), and a connection for each [`pool::Lane`]. The same key may be connected
+//! twice, when a minion reconnects before the loss of its old connection is noticed: the master
+//! keeps the newer link and closes the older one.
 //!
 //! Every frame that is received is checked against `wire`'s table. Every wait has a deadline from
 //! the [`Limits`]. Every error names its peer.

@@ -1,4 +1,4 @@
-//! A thread for the messages between masters, with an executor of its own.
+//! A thread for the messages between masters, and its executor.
 //!
 //! All tasks for minions share one thread. When thousands of them answer at once, a task may wait there
 //! for seconds, and a master would lose its majority although it is alive.
