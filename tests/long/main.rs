@@ -27,6 +27,15 @@ const STAGES: &[Stage] = &[
         name: "simulation",
         command: "PINCH_SEEDS=50000 cargo test --locked --package tests --test simulation && PINCH_SEEDS=80000 cargo test --locked --package cluster --test simulation && PINCH_SEEDS=20000 cargo test --locked --package simulation --test simulation",
     },
+    // The commit is the oldest one whose clusters can be upgraded.
+    Stage {
+        name: "upgrade",
+        command: "set -e
+            old=$(mktemp -d); trap 'git worktree remove --force \"$old\"' EXIT
+            git worktree add --detach \"$old\" 1b17e161
+            cargo build --locked --package pinch --features master --manifest-path \"$old/Cargo.toml\"
+            PINCH_OLD=$old/target/debug/pinch cargo test --locked --package tests --test e2e fleet::cluster_upgrade",
+    },
     Stage {
         name: "fuzz",
         command: "tests/fuzz/run 600",

@@ -14,7 +14,7 @@ use smol::channel::{Sender, bounded};
 use smol::lock::Semaphore;
 use wire::Hello;
 
-use crate::minion::{Minion, hello};
+use super::minion::{Minion, hello};
 
 /// The number of minions with one address and one socket: a master accepts 1,024 of an address.
 const PER_ADDRESS: usize = 500;

@@ -11,7 +11,7 @@ use smol::future::or;
 use value::{Map, Value, jid};
 use wire::{Event, Hello, Request, Return, Secret, Welcome};
 
-use crate::fleet::Shared;
+use super::fleet::Shared;
 
 /// The maximum number of sent events that are not acknowledged.
 const UNACKED: u64 = 50;

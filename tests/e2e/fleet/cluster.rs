@@ -165,14 +165,14 @@ impl Masters {
         found.unwrap()
     }
 
-    /// Makes the first master the leader.
-    pub(super) fn led_by_the_first(&self) {
-        let name = self.name(1);
+    /// Makes a master the leader.
+    pub(super) fn led_by(&self, number: usize) {
+        let name = self.name(number);
         let leads = |fleet: &Fleet| members(fleet)["leader_id"] == name.as_str();
-        self.soon("the first master leads", |masters| {
+        self.soon("the master leads", |masters| {
             let words = ["salt-run", "cluster.transfer_leader", &name];
             masters.all.iter().all(leads) || {
-                masters.all[0].run(&words);
+                masters.all[number - 1].run(&words);
                 false
             }
         });

@@ -65,7 +65,7 @@ fn flip(path: &Path, dice: u64) {
 }
 
 /// Returns the numbers of the events with this tag that a master shows.
-fn numbers(fleet: &Fleet, tag: &str, last: i64) -> BTreeSet<i64> {
+pub(super) fn numbers(fleet: &Fleet, tag: &str, last: i64) -> BTreeSet<i64> {
     let mut pipe = listening(fleet, tag);
     let mut all = BTreeSet::new();
     while !all.contains(&last) {
@@ -80,7 +80,7 @@ fn numbers(fleet: &Fleet, tag: &str, last: i64) -> BTreeSet<i64> {
 }
 
 /// Fires a numbered event at a master. Returns whether it was acknowledged.
-fn fire(masters: &Masters, number: usize, tag: &str, n: i64, filler: usize) -> bool {
+pub(super) fn fire(masters: &Masters, number: usize, tag: &str, n: i64, filler: usize) -> bool {
     let data = format!("{{\"n\": {n}, \"filler\": \"{}\"}}", "x".repeat(filler));
     let words = ["salt-run", "event.send", tag, &data];
     masters.all[number - 1].run(&words).out.contains("True")

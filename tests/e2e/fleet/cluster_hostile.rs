@@ -327,7 +327,7 @@ fn returns_whose_masters_are_all_gone_are_an_error_that_names_them() {
         assert!(job.out.contains("kept by one"), "{}", job.out);
     }
     succeeds(&masters, &["cluster.shed_unowned_all", "jobs"]);
-    masters.led_by_the_first();
+    masters.led_by(1);
 
     masters.all[2].kill_master();
     masters.takes_changes(1);
@@ -384,7 +384,7 @@ fn a_clock_that_jumps_by_years_on_the_leader_loses_nothing() {
     let job = masters.all[1].run(&["salt", "m1", "test.echo", "before"]);
     assert!(job.out.contains("before"), "{}", job.out);
     let first = masters.name(1);
-    masters.led_by_the_first();
+    masters.led_by(1);
     for (years, word) in [(10, "ahead of"), (-10, "behind")] {
         fs::write(&clock, (years * 365 * 86_400).to_string()).unwrap();
         let parts = ["The clock of this machine is wrong", word, "Set it"];

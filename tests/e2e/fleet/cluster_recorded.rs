@@ -141,7 +141,7 @@ fn led_by_the_first(count: usize) -> Masters {
         fleet.write("salt/top.sls", "base: {}\n");
     }
     masters.start_all();
-    masters.led_by_the_first();
+    masters.led_by(1);
     masters
 }
 

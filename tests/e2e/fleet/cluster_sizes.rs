@@ -2,11 +2,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::Fleet;
 use super::cluster::{Masters, SECRET, members, voters};
 
 /// Runs jobs at a master until they are to end. Returns the number of jobs, each of which must be
-/// answered by all minions.
-fn ping_until(masters: &Masters, number: usize, end: &AtomicBool) -> usize {
+/// answered by both minions.
+fn ping_until(master: &Fleet, end: &AtomicBool) -> usize {
     let words = [
         "salt",
         "-t",
@@ -18,7 +19,7 @@ fn ping_until(masters: &Masters, number: usize, end: &AtomicBool) -> usize {
     ];
     let mut count = 0;
     while !end.load(Ordering::Relaxed) {
-        let answer = masters.all[number - 1].run(&words);
+        let answer = master.run(&words);
         let all = answer.out.matches("true").count();
         assert_eq!(
             (answer.rc, all),
@@ -32,10 +33,10 @@ fn ping_until(masters: &Masters, number: usize, end: &AtomicBool) -> usize {
 }
 
 /// Does something while jobs run at a master that stays.
-fn while_jobs_run(masters: &Masters, number: usize, change: impl FnOnce()) {
+pub(super) fn while_jobs_run(master: &Fleet, change: impl FnOnce()) {
     let end = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let jobs = scope.spawn(|| ping_until(masters, number, &end));
+        let jobs = scope.spawn(|| ping_until(master, &end));
         change();
         end.store(true, Ordering::Relaxed);
         assert!(jobs.join().unwrap() > 0);
@@ -50,7 +51,7 @@ fn three_masters_become_five_and_three_again_while_jobs_run() {
         masters.prepare(number, 3, SECRET);
         masters.all[number - 1].begin_master();
     }
-    while_jobs_run(&masters, 1, || {
+    while_jobs_run(&masters.all[0], || {
         masters.soon("five masters have a vote", |masters| {
             masters.all.iter().all(|fleet| voters(fleet).len() == 5)
         });
@@ -84,7 +85,7 @@ fn three_masters_become_five_and_three_again_while_jobs_run() {
         let silent = members(&masters.all[0])["unhealthy_voters"].clone();
         silent == serde_json::json!([masters.name(4), masters.name(5)])
     });
-    while_jobs_run(&masters, 1, || {
+    while_jobs_run(&masters.all[0], || {
         for number in [4, 5] {
             let name = masters.name(number);
             let removed = masters.all[1].run(&["salt-run", "cluster.remove", &name]);

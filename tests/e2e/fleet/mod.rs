@@ -11,6 +11,7 @@ mod certificates;
 mod cluster;
 mod cluster_damage;
 mod cluster_hostile;
+mod cluster_load;
 mod cluster_of_minion;
 mod cluster_recorded;
 mod cluster_rings;
@@ -18,6 +19,7 @@ mod cluster_roots;
 mod cluster_runs;
 mod cluster_sizes;
 mod cluster_tokens;
+mod cluster_upgrade;
 mod connections;
 pub(crate) mod documentation;
 mod engines;
@@ -121,6 +123,8 @@ impl Process {
 /// A master in its own folder, with as many minions as a test starts.
 pub(crate) struct Fleet {
     dir: tempfile::TempDir,
+    /// The program of the master, its commands and its minions.
+    program: PathBuf,
     port: u16,
     master: Option<Process>,
     minions: Vec<(String, Process)>,
@@ -181,6 +185,7 @@ impl Fleet {
         fs::write(root.join("etc/master"), text).unwrap();
         Self {
             dir,
+            program: PROGRAM.clone(),
             port,
             master: None,
             minions: Vec::new(),
@@ -206,7 +211,7 @@ impl Fleet {
         let words = ["salt-master", "-c", &etc];
         self.master = Some(Process::start_in(
             &self.environment,
-            &PROGRAM,
+            &self.program,
             &words,
             &self.path("master/output"),
         ));
@@ -271,7 +276,7 @@ impl Fleet {
     pub(crate) fn start_minion_again(&mut self, id: &str) {
         let etc = self.path(id).join("etc").display().to_string();
         let words = ["salt-minion", "-c", &etc];
-        let process = Process::start(&PROGRAM, &words, &self.path(id).join("output"));
+        let process = Process::start(&self.program, &words, &self.path(id).join("output"));
         self.minions.push((id.to_owned(), process));
     }
 
@@ -281,7 +286,7 @@ impl Fleet {
 
     /// Runs a command of the master: `salt`, `salt-key`, `salt-run`.
     pub(crate) fn run(&self, words: &[&str]) -> Answer {
-        self.called(&mut Command::new(&*PROGRAM), words)
+        self.called(&mut Command::new(&self.program), words)
     }
 
     /// Like [`Fleet::run`], but as Debian's unprivileged user. The first call gives this user
@@ -289,7 +294,7 @@ impl Fleet {
     pub(crate) fn run_as_nobody(&self, words: &[&str]) -> Answer {
         let program = self.path("pinch");
         if !program.exists() {
-            copy_program(&PROGRAM, &program);
+            copy_program(&self.program, &program);
             fs::set_permissions(self.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         }
         self.called(Command::new(program).uid(NOBODY).gid(NOBODY), words)
