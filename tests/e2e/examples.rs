@@ -302,7 +302,7 @@ fn the_examples_of_states_have_no_findings_and_run_in_test_mode() {
         format!("salt-call --out=json state.apply {sls} test=True concurrent=True 2>/dev/null")
     });
     commands.push(vec!["pinch lint -c /etc/salt /srv/salt".to_owned()]);
-    let mut ran = run(folder.path(), &commands, "30");
+    let mut ran = run(folder.path(), &commands, "120");
     let lint = ran.pop().unwrap().remove(0);
     let is_clean = lint.output.starts_with("0 errors and 0 warnings");
     assert!(is_clean && lint.code == 0, "{}", lint.output);
