@@ -114,7 +114,7 @@ impl Sources for Edited {
         self.roots.links(saltenv)
     }
 
-    fn environments(&self) -> Vec<String> {
+    fn environments(&self) -> Result<Vec<String>, Error> {
         self.roots.environments()
     }
 

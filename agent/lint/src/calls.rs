@@ -76,7 +76,7 @@ impl Client {
         let module = name.split('.').next().unwrap_or_default();
         let file = format!("{folder}/{module}.py");
         let sources = &cx.shared.sources;
-        let mut all = sources.environments().into_iter();
+        let mut all = sources.environments().unwrap_or_default().into_iter();
         all.any(|saltenv| sources.file(&file, &saltenv).ok().flatten().is_some())
     }
 

@@ -15,7 +15,7 @@ pub(crate) fn look(cx: &Exec, examiner: &Examiner<'_>, tree: &Tree, findings: &m
     let bare = cx.with_pillar(Map::new());
     let alone = Examiner::new(&bare, examiner.reached());
     let mut broken = Vec::new();
-    for saltenv in sources.environments() {
+    for saltenv in sources.environments().unwrap_or_default() {
         for name in state::tree::names(cx, tree, &saltenv).unwrap_or_default() {
             if let Err(fault) = alone.other(tree, &name, &saltenv) {
                 let finding = not_asked(Finding::from_fault(fault, &name));

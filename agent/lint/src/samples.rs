@@ -161,7 +161,7 @@ fn files(settings: &Settings) -> Files {
 /// Returns all SLS files of states that can be read: their texts by their names for the user.
 fn texts(files: &Files) -> BTreeMap<String, Arc<str>> {
     let mut all = BTreeMap::new();
-    for saltenv in files.environments() {
+    for saltenv in files.environments().unwrap_or_default() {
         let paths = files.list(&saltenv).unwrap_or_default();
         let data = |path: &str| is_data(&path.trim_end_matches(".sls").replace('/', "."));
         for path in paths
@@ -266,7 +266,8 @@ struct Look<'a> {
 impl Look<'_> {
     fn all(&mut self) -> Result<(), String> {
         self.pillar();
-        for saltenv in self.cx.shared.sources.environments() {
+        let all = self.cx.shared.sources.environments();
+        for saltenv in all.map_err(|error| error.to_string())? {
             let names = self.examiner.all(&saltenv).map_err(|fault| fault.text)?;
             let names = names
                 .into_iter()

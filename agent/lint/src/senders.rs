@@ -65,7 +65,7 @@ struct Tag<'a> {
 /// Checks every template of a tree.
 pub(crate) fn look(opts: &Opts, sources: &dyn Sources, findings: &mut Vec<Finding>) {
     let mut seen = HashSet::new();
-    for saltenv in sources.environments() {
+    for saltenv in sources.environments().unwrap_or_default() {
         for path in sources.list(&saltenv).unwrap_or_default() {
             let Ok(Some(file)) = sources.file(&path, &saltenv) else {
                 continue;

@@ -68,7 +68,7 @@ impl Sources for Files {
         self.roots.links(saltenv)
     }
 
-    fn environments(&self) -> Vec<String> {
+    fn environments(&self) -> Result<Vec<String>, Error> {
         self.roots.environments()
     }
 
@@ -94,7 +94,7 @@ impl Modules {
     /// Reads the names in `_modules`, `_states`, `_renderers` and `_utils`.
     pub(crate) fn read(files: &Files) -> Self {
         let mut all = Self::default();
-        for saltenv in files.environments() {
+        for saltenv in files.environments().unwrap_or_default() {
             for path in files.list(&saltenv).unwrap_or_default() {
                 let Some(name) = path.strip_suffix(".py") else {
                     continue;

@@ -46,7 +46,8 @@ impl Tree {
     pub(crate) fn sls(&self, path: &Path) -> Option<Sls> {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let whole = real(path);
-        self.sources.environments().into_iter().find_map(|saltenv| {
+        let all = self.sources.environments().unwrap_or_default();
+        all.into_iter().find_map(|saltenv| {
             let roots = self.opts.roots("file_roots", &saltenv);
             let below = roots
                 .iter()

@@ -28,8 +28,8 @@ impl Sources for Nothing {
         Ok(Vec::new())
     }
 
-    fn environments(&self) -> Vec<String> {
-        Vec::new()
+    fn environments(&self) -> Result<Vec<String>, Error> {
+        Ok(Vec::new())
     }
 
     fn pillar(&self, _cx: &Exec) -> Result<Map, Error> {

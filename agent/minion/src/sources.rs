@@ -315,11 +315,8 @@ impl Sources for OfMaster {
         pairs.ok_or_else(|| Error::refused(problem.to_owned()))
     }
 
-    fn environments(&self) -> Vec<String> {
-        self.entries("envs", "base").unwrap_or_else(|error| {
-            value::log::error(format_args!("cannot list the environments: {error}"));
-            vec!["base".to_owned()]
-        })
+    fn environments(&self) -> Result<Vec<String>, Error> {
+        self.entries("envs", "base")
     }
 
     fn pillar(&self, cx: &Exec) -> Result<Map, Error> {

@@ -18,6 +18,7 @@
 pub mod event_bus;
 pub mod exec;
 pub mod fileserver;
+pub mod git;
 pub mod grains;
 pub mod loader;
 pub mod returners;

@@ -28,8 +28,8 @@ impl Sources for Tree {
         Ok(Vec::new())
     }
 
-    fn environments(&self) -> Vec<String> {
-        vec!["base".into()]
+    fn environments(&self) -> Result<Vec<String>, Error> {
+        Ok(vec!["base".into()])
     }
 
     fn pillar(&self, _cx: &Exec) -> Result<Map, Error> {

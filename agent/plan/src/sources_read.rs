@@ -126,7 +126,7 @@ impl Sources for Watched {
         Ok(links)
     }
 
-    fn environments(&self) -> Vec<String> {
+    fn environments(&self) -> Result<Vec<String>, Error> {
         self.inner.environments()
     }
 

@@ -71,7 +71,10 @@ pub trait Sources: Send + Sync {
     }
 
     /// Returns the environments, in their order.
-    fn environments(&self) -> Vec<String>;
+    ///
+    /// # Errors
+    /// When they cannot be listed.
+    fn environments(&self) -> Result<Vec<String>, Error>;
 
     /// Returns the pillar of this minion for the environment of a call, with the given `pillar=`
     /// merged over it.

@@ -6,6 +6,7 @@ use crate::compile::Fault;
 use crate::exec::Exec;
 use crate::host::Tree;
 use crate::matcher;
+use crate::module::Error;
 use crate::tree;
 
 /// The environments and their SLS that the matching sections of the top files name, in order.
@@ -93,12 +94,12 @@ pub fn merged(cx: &Exec, request: &Request) -> Result<Map, Vec<Fault>> {
 }
 
 /// Returns the environments in which top files are searched: those of `env_order` first.
-fn environments(cx: &Exec, request: &Request) -> Vec<String> {
+fn environments(cx: &Exec, request: &Request) -> Result<Vec<String>, Vec<Fault>> {
     let opts = cx.opts();
     if let Some(one) = &request.top_saltenv {
-        return vec![one.clone()];
+        return Ok(vec![one.clone()]);
     }
-    let known = cx.shared.sources.environments();
+    let known = cx.shared.sources.environments().map_err(faults)?;
     let mut environments = vec!["base".to_owned()];
     let ordered = opts.texts("env_order");
     if !ordered.is_empty() {
@@ -112,7 +113,12 @@ fn environments(cx: &Exec, request: &Request) -> Vec<String> {
             environments.push(env);
         }
     }
-    environments
+    Ok(environments)
+}
+
+/// Returns an error of the tree as the faults of a top file.
+fn faults(error: Error) -> Vec<Fault> {
+    vec![Fault::new(error.to_string())]
 }
 
 fn gather(cx: &Exec, request: &Request) -> Result<Tops, Vec<Fault>> {
@@ -125,7 +131,7 @@ fn gather(cx: &Exec, request: &Request) -> Result<Tops, Vec<Fault>> {
             }
             vec![env.clone()]
         }
-        _ => environments(cx, request),
+        _ => environments(cx, request)?,
     };
     let name = request.top.as_deref().unwrap_or("top.sls");
     let name = name
@@ -406,8 +412,9 @@ fn select_target(
                         .shared
                         .sources
                         .environments()
+                        .map_err(faults)?
                         .iter()
-                        .any(|known| **known == **other)
+                        .any(|known| known.as_str() == &**other)
                 {
                     push(matched, other, &sls.to_text());
                 }

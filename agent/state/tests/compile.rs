@@ -41,8 +41,8 @@ impl Sources for Folder {
         Ok(paths)
     }
 
-    fn environments(&self) -> Vec<String> {
-        vec!["base".into()]
+    fn environments(&self) -> Result<Vec<String>, Error> {
+        Ok(vec!["base".into()])
     }
 
     fn pillar(&self, _: &Exec) -> Result<Map, Error> {

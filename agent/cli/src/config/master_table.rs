@@ -2,13 +2,13 @@
 //! in Pinch.
 
 use super::option::Default::{
-    self, EmptyDict, EmptyList, False, Float, Int, List, No, Null, Roots, Text, True,
+    EmptyDict, EmptyList, False, Float, Int, List, No, Null, Roots, Text, True,
 };
 use super::option::Kind::{self, Count, Entries, Items, Listen, Nothing, Positive};
-use super::option::{KnownOption, Status};
+use super::option::KnownOption;
 use super::table::{
     ANY, BOOL, BOOL_OR_DICT, BOOL_OR_DICT_OR_NULL, DICT, FLOAT, INT, INT_OR_NULL, LIST, TEXT,
-    TEXT_OR_LIST, TEXT_OR_NULL, restricting, unsupported, used,
+    TEXT_OR_LIST, TEXT_OR_NULL, moot, restricting, unsupported, used,
 };
 
 const COUNT: &[Kind] = &[Count];
@@ -16,17 +16,6 @@ const LISTEN: &[Kind] = &[Listen];
 const POSITIVE: &[Kind] = &[Positive];
 const DICT_OR_LIST_OR_NULL: &[Kind] = &[Entries, Items, Nothing];
 const LIST_OR_NULL: &[Kind] = &[Items, Nothing];
-
-/// Adds an option that adjusts a part of Salt that Pinch does not have. It has no effect, and
-/// nothing is missing without it.
-const fn moot(name: &'static str, kinds: &'static [Kind], default: Default) -> KnownOption {
-    KnownOption {
-        name,
-        kinds,
-        default,
-        status: Status::Moot,
-    }
-}
 
 /// All options, sorted by name.
 pub(super) const TABLE: &[KnownOption] = &[

@@ -34,6 +34,16 @@ pub(super) const fn used(
     option(name, kinds, default, Status::Used)
 }
 
+/// Adds an option that adjusts a part of Salt that Pinch does not have. It has no effect, and
+/// nothing is missing without it.
+pub(super) const fn moot(
+    name: &'static str,
+    kinds: &'static [Kind],
+    default: Default,
+) -> KnownOption {
+    option(name, kinds, default, Status::Moot)
+}
+
 /// Adds an option that Salt has and that has no effect in Pinch yet.
 pub(super) const fn unsupported(
     name: &'static str,
@@ -194,20 +204,20 @@ pub(super) const TABLE: &[KnownOption] = &[
     unsupported("git_pillar_ssl_verify", BOOL, True),
     unsupported("git_pillar_update_interval", INT, Int(60)),
     unsupported("git_pillar_user", TEXT, Text("")),
-    unsupported("gitfs_base", ANY, Text("master")),
-    unsupported("gitfs_depth", ANY, Int(1)),
-    unsupported("gitfs_disable_saltenv_mapping", BOOL, False),
-    unsupported("gitfs_fallback", ANY, Text("")),
-    unsupported("gitfs_global_lock", BOOL, True),
-    unsupported("gitfs_insecure_auth", BOOL, False),
-    unsupported("gitfs_mountpoint", ANY, Text("")),
+    used("gitfs_base", ANY, Text("master")),
+    used("gitfs_depth", ANY, Int(1)),
+    used("gitfs_disable_saltenv_mapping", BOOL, False),
+    used("gitfs_fallback", ANY, Text("")),
+    moot("gitfs_global_lock", BOOL, True),
+    used("gitfs_insecure_auth", BOOL, False),
+    used("gitfs_mountpoint", ANY, Text("")),
     unsupported("gitfs_passphrase", TEXT, Text("")),
-    unsupported("gitfs_password", ANY, Text("")),
-    unsupported("gitfs_privkey", TEXT, Text("")),
-    unsupported("gitfs_proxy", TEXT, Text("")),
-    unsupported("gitfs_pubkey", TEXT, Text("")),
-    unsupported("gitfs_ref_types", LIST, List(&["branch", "tag", "sha"])),
-    unsupported(
+    used("gitfs_password", ANY, Text("")),
+    used("gitfs_privkey", TEXT, Text("")),
+    used("gitfs_proxy", TEXT, Text("")),
+    moot("gitfs_pubkey", TEXT, Text("")),
+    used("gitfs_ref_types", LIST, List(&["branch", "tag", "sha"])),
+    used(
         "gitfs_refspecs",
         LIST,
         List(&[
@@ -215,14 +225,14 @@ pub(super) const TABLE: &[KnownOption] = &[
             "+refs/tags/*:refs/tags/*",
         ]),
     ),
-    unsupported("gitfs_remotes", LIST, EmptyList),
-    unsupported("gitfs_root", ANY, Text("")),
-    unsupported("gitfs_saltenv", LIST, EmptyList),
-    unsupported("gitfs_saltenv_blacklist", LIST, EmptyList),
-    unsupported("gitfs_saltenv_whitelist", LIST, EmptyList),
-    unsupported("gitfs_ssl_verify", BOOL, True),
-    unsupported("gitfs_update_interval", INT, Int(60)),
-    unsupported("gitfs_user", ANY, Text("")),
+    used("gitfs_remotes", LIST, EmptyList),
+    used("gitfs_root", ANY, Text("")),
+    used("gitfs_saltenv", LIST, EmptyList),
+    used("gitfs_saltenv_blacklist", LIST, EmptyList),
+    used("gitfs_saltenv_whitelist", LIST, EmptyList),
+    used("gitfs_ssl_verify", BOOL, True),
+    used("gitfs_update_interval", INT, Int(60)),
+    used("gitfs_user", ANY, Text("")),
     unsupported("global_state_conditions", DICT_OR_NULL, Null),
     unsupported("gpg_cache", BOOL, False),
     unsupported("gpg_cache_backend", TEXT, Text("disk")),

@@ -16,6 +16,7 @@ use crate::exec::file::makedirs;
 use crate::fileserver::fetch;
 use crate::fileserver::fetch::{How, Url, salt_path};
 use crate::fileserver::patterns::included;
+use crate::fileserver::roots::Roots;
 use crate::fileserver::template;
 
 state::exec_module! {
@@ -624,7 +625,7 @@ fn stat_file(cx: &Exec, args: StatFile) -> Result<Value, Error> {
 }
 
 fn envs(cx: &Exec, _args: Envs) -> Result<Value, Error> {
-    Ok(cx.shared.sources.environments().into())
+    Ok(cx.shared.sources.environments()?.into())
 }
 
 fn push(cx: &Exec, args: Push) -> Result<Value, Error> {
@@ -699,12 +700,7 @@ pub(crate) fn dirs(cx: &Exec, saltenv: &str) -> Result<BTreeSet<String>, Error> 
             here = path::dirname(here);
         }
     }
-    for root in cx.opts().roots("file_roots", saltenv) {
-        let root = root.to_string_lossy().into_owned();
-        for folder in fs::walk_links(&root)? {
-            found.insert(path::relpath(&folder.root, &root));
-        }
-    }
+    found.extend(Roots::states(cx.opts()).folders(saltenv)?);
     found.remove(".");
     Ok(found)
 }

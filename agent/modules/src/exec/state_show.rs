@@ -299,7 +299,7 @@ fn show_state_usage(cx: &Exec, args: ShowStateUsage) -> Result<Value, Error> {
         Err(faults) => return Ok(refused(&own, &faults)),
     };
     let mut usage = Map::new();
-    for saltenv in own.shared.sources.environments() {
+    for saltenv in own.shared.sources.environments()? {
         let all = ::state::tree::names(&own, &::state::host::Tree::State, &saltenv)?;
         let named = matched
             .iter()

@@ -1,6 +1,7 @@
-//! The local file server: `file_roots` and `pillar_roots` as folders on this machine.
+//! The local file server: `file_roots` and `pillar_roots` as folders on this machine, and the
+//! repositories of `gitfs_remotes`. The first backend of `fileserver_backend` that has a file applies.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::File;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,6 +18,11 @@ use value::glob::fnmatch;
 use value::pyre::{Flags, Regex};
 use value::{Map, log};
 
+use super::git_roots::{self, GitRoots};
+
+/// The backend that serves folders of this machine.
+pub(crate) const ROOTS: &str = "roots";
+
 /// The maximum number of files of a tree. If a root is `/` by mistake, the walk ends with an error
 /// instead of running for hours.
 const FILES_MAX: usize = 1_000_000;
@@ -28,7 +34,7 @@ const DEPTH_MAX: usize = 64;
 const LOGGED_MAX: usize = 1000;
 
 /// The permitted targets of a tree's symbolic links.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Links {
     /// Any target.
     Anywhere,
@@ -36,6 +42,8 @@ enum Links {
     IntoRoots,
     /// Files of the same root: `fileserver_followsymlinks: False`, as in Salt.
     ToOwnFiles,
+    /// Files of the same commit. Its folder is given.
+    InCommit(PathBuf),
 }
 
 impl Links {
@@ -51,6 +59,31 @@ impl Links {
     }
 }
 
+/// A folder that is served.
+#[derive(Debug)]
+struct Root {
+    folder: PathBuf,
+    /// The path below which its files appear; may be empty.
+    mountpoint: String,
+    links: Links,
+}
+
+impl Root {
+    /// Returns the path in the folder of a path in the tree. `None` if it is not below the mount point.
+    fn below<'a>(&self, path: &'a str) -> Option<&'a str> {
+        below(&self.mountpoint, path)
+    }
+
+    /// Returns the path in the tree of a path in the folder.
+    fn path(&self, below: &str) -> String {
+        match (self.mountpoint.as_str(), below) {
+            ("", below) => below.to_owned(),
+            (mountpoint, ".") => mountpoint.to_owned(),
+            (mountpoint, below) => format!("{mountpoint}/{below}"),
+        }
+    }
+}
+
 /// The folders of one option.
 #[derive(Debug)]
 pub struct Roots {
@@ -61,15 +94,36 @@ pub struct Roots {
     /// `file_ignore_regex`, without invalid patterns.
     ignore_regexes: Vec<Regex>,
     links: Links,
+    /// The names of the backends, in their order.
+    backends: Vec<String>,
+    git: GitRoots,
     /// The links that the log has named.
     logged: Mutex<HashSet<PathBuf>>,
 }
 
 impl Roots {
-    /// Creates the tree of states.
+    /// Creates the tree of states for a run. Repositories whose last update is too old are updated when
+    /// it is read for the first time.
     #[must_use]
     pub fn states(opts: &Opts) -> Self {
         Self::new(opts, "file_roots")
+    }
+
+    /// Creates the tree of states for a daemon, which updates the repositories itself.
+    #[must_use]
+    pub fn served(opts: &Opts) -> Self {
+        Self {
+            git: GitRoots::new(opts, true),
+            ..Self::new(opts, "file_roots")
+        }
+    }
+
+    /// Creates the tree of states of some backends.
+    pub(crate) fn of_backends(opts: &Opts, backends: Vec<String>) -> Self {
+        Self {
+            backends,
+            ..Self::states(opts)
+        }
     }
 
     /// Creates the tree of pillar.
@@ -78,11 +132,14 @@ impl Roots {
         Self::new(opts, "pillar_roots")
     }
 
-    /// Creates the tree of `file_roots` or `pillar_roots` that a master sends to others. Links in
-    /// both lead out of the roots only if `fileserver_followsymlinks` is set.
+    /// Creates the tree of the folders of `file_roots` or `pillar_roots` that a master sends to others.
+    /// Links in both lead out of the roots only if `fileserver_followsymlinks` is set.
     #[must_use]
     pub fn for_masters(opts: &Opts, option: &'static str) -> Self {
-        let mut roots = Self::new(opts, option);
+        let mut roots = Self {
+            backends: vec![ROOTS.to_owned()],
+            ..Self::new(opts, option)
+        };
         if opts.get("fileserver_followsymlinks").is_none() {
             roots.links = Links::IntoRoots;
         }
@@ -99,14 +156,16 @@ impl Roots {
                 .filter_map(|regex| Regex::new(&regex, Flags::NONE).ok())
                 .collect(),
             links: Links::from_opts(opts, option),
+            backends: backends(opts, option),
+            git: GitRoots::new(opts, false),
             logged: Mutex::default(),
         }
     }
 
     /// Returns the real path, without links, of a path below a root. Returns `None` when a link
     /// leads to a target that is not permitted.
-    fn place(&self, root: &Path, path: &Path) -> Option<PathBuf> {
-        if self.links == Links::Anywhere {
+    fn place(&self, root: &Root, path: &Path) -> Option<PathBuf> {
+        if root.links == Links::Anywhere {
             return Some(path.to_owned());
         }
         let real = path.canonicalize().ok()?;
@@ -118,31 +177,38 @@ impl Roots {
     }
 
     /// Returns true if links of this root may lead to the given real path.
-    fn allows(&self, root: &Path, real: &Path) -> bool {
-        let holds = |root: &PathBuf| root.canonicalize().is_ok_and(|root| real.starts_with(root));
-        match self.links {
+    fn allows(&self, root: &Root, real: &Path) -> bool {
+        let holds = |root: &Path| root.canonicalize().is_ok_and(|root| real.starts_with(root));
+        match &root.links {
             Links::Anywhere => true,
-            Links::ToOwnFiles => holds(&root.to_owned()),
+            Links::ToOwnFiles => holds(&root.folder),
+            Links::InCommit(tree) => holds(tree),
             Links::IntoRoots => {
                 let environments = self.opts.environments(self.option);
-                let mut roots = environments.iter().flat_map(|name| self.folders(name));
-                holds(&root.to_owned()) || roots.any(|root| holds(&root))
+                let mut roots = environments
+                    .iter()
+                    .flat_map(|name| self.opts.roots(self.option, name));
+                holds(&root.folder) || roots.any(|root| holds(&root))
             }
         }
     }
 
     /// Logs a warning about a link that leaves the roots, once for each link.
-    fn tell(&self, root: &Path, path: &Path) {
+    fn tell(&self, root: &Root, path: &Path) {
         let Some((link, target)) = self.outward(root, path) else {
             return;
         };
+        let advice = match root.links {
+            Links::IntoRoots => {
+                ". Set `fileserver_followsymlinks: True` to serve the targets of such links"
+            }
+            Links::InCommit(_) => "",
+            Links::Anywhere | Links::ToOwnFiles => return,
+        };
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.links == Links::IntoRoots
-            && logged.len() < LOGGED_MAX
-            && logged.insert(link.clone())
-        {
+        if logged.len() < LOGGED_MAX && logged.insert(link.clone()) {
             log::warning(format_args!(
-                "not serving {}: it links to {}, which is outside of {}. Set `fileserver_followsymlinks: True` to serve the targets of such links",
+                "not serving {}: it links to {}, which is outside of {}{advice}",
                 link.display(),
                 target.display(),
                 self.option
@@ -151,9 +217,9 @@ impl Roots {
     }
 
     /// Returns the first link between a root and a path that leaves the roots, and its target.
-    fn outward(&self, root: &Path, path: &Path) -> Option<(PathBuf, PathBuf)> {
-        let mut here = root.to_owned();
-        for part in path.strip_prefix(root).ok()? {
+    fn outward(&self, root: &Root, path: &Path) -> Option<(PathBuf, PathBuf)> {
+        let mut here = root.folder.clone();
+        for part in path.strip_prefix(&root.folder).ok()? {
             here.push(part);
             let real = here.canonicalize().ok()?;
             if !self.allows(root, &real) {
@@ -163,14 +229,22 @@ impl Roots {
         None
     }
 
-    /// Finds a file. Returns its path below the root, and the path to read it from.
-    fn find(&self, path: &str, saltenv: &str) -> Option<(PathBuf, PathBuf)> {
-        let inside = inside(path).filter(|inside| !self.ignored(inside))?;
-        self.folders(saltenv).into_iter().find_map(|root| {
-            let path = root.join(&inside);
-            let place = path.is_file().then(|| self.place(&root, &path))??;
-            Some((path, place))
-        })
+    /// Finds a file. Returns its path below the root, the path to read it from, and the permitted
+    /// targets of its links.
+    fn find(&self, path: &str, saltenv: &str) -> Result<Option<(PathBuf, PathBuf, Links)>, Error> {
+        let Some(inside) = inside(path).filter(|inside| !self.ignored(inside)) else {
+            return Ok(None);
+        };
+        let mut found = None;
+        self.each_root(saltenv, Some(&inside), |root| {
+            found = root.below(&inside).and_then(|below| {
+                let path = root.folder.join(below);
+                let place = path.is_file().then(|| self.place(&root, &path))??;
+                Some((path, place, root.links))
+            });
+            Ok(found.is_none())
+        })?;
+        Ok(found)
     }
 
     /// Opens a file of the tree for a peer, and also returns the path that was opened. The file
@@ -180,12 +254,12 @@ impl Roots {
     /// # Errors
     /// When it cannot be opened.
     pub fn opened(&self, path: &str, saltenv: &str) -> Result<Option<(PathBuf, File)>, Error> {
-        let Some((_, place)) = self.find(path, saltenv) else {
+        let Some((_, place, links)) = self.find(path, saltenv)? else {
             return Ok(None);
         };
-        let opened = match self.links {
+        let opened = match links {
             Links::Anywhere => fs::raw::open(&place),
-            Links::IntoRoots | Links::ToOwnFiles => open_real(&place),
+            Links::IntoRoots | Links::ToOwnFiles | Links::InCommit(_) => open_real(&place),
         };
         let file = opened.map_err(Error::io(&place))?;
         Ok(Some((place, file)))
@@ -193,11 +267,11 @@ impl Roots {
 
     /// Returns true if a symbolic link may be listed. A dangling link is judged by the path that it
     /// names. Salt lists all links when it follows none.
-    fn lists(&self, root: &Path, link: &Path, target: &Path) -> bool {
-        if self.links != Links::IntoRoots {
+    fn lists(&self, root: &Root, link: &Path, target: &Path) -> bool {
+        if matches!(root.links, Links::Anywhere | Links::ToOwnFiles) {
             return true;
         }
-        let folder = link.parent().unwrap_or(root);
+        let folder = link.parent().unwrap_or(&root.folder);
         if let Ok(real) = link.canonicalize() {
             return self.allows(root, &real);
         }
@@ -210,20 +284,98 @@ impl Roots {
 
     /// Returns true if a walk of the root reaches a folder below it. A walk that does not follow
     /// links enters none.
-    fn reaches(&self, root: &Path, below: &Path) -> bool {
-        match self.links {
+    fn reaches(&self, root: &Root, below: &Path) -> bool {
+        match root.links {
             Links::Anywhere => true,
-            Links::IntoRoots => self.place(root, below).is_some(),
+            Links::IntoRoots | Links::InCommit(_) => self.place(root, below).is_some(),
             Links::ToOwnFiles => {
-                let inside = below.strip_prefix(root).ok();
-                let walked = inside.and_then(|inside| Some(root.canonicalize().ok()?.join(inside)));
+                let inside = below.strip_prefix(&root.folder).ok();
+                let walked =
+                    inside.and_then(|inside| Some(root.folder.canonicalize().ok()?.join(inside)));
                 walked.is_some() && walked == below.canonicalize().ok()
             }
         }
     }
 
-    fn folders(&self, saltenv: &str) -> Vec<PathBuf> {
-        self.opts.roots(self.option, saltenv)
+    /// Passes on the folders of an environment, in the order in which they are searched, until it is
+    /// told that no more are needed. Commits that cannot have the file with this path are left out.
+    fn each_root(
+        &self,
+        saltenv: &str,
+        path: Option<&str>,
+        mut look: impl FnMut(Root) -> Result<bool, Error>,
+    ) -> Result<(), Error> {
+        for backend in &self.backends {
+            let goes_on = match git_roots::is_git(backend) {
+                true => self.each_commit(saltenv, path, &mut look)?,
+                false => self.each_folder(saltenv, &mut look)?,
+            };
+            if !goes_on {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn each_folder(
+        &self,
+        saltenv: &str,
+        look: &mut impl FnMut(Root) -> Result<bool, Error>,
+    ) -> Result<bool, Error> {
+        for folder in self.opts.roots(self.option, saltenv) {
+            let root = Root {
+                folder,
+                mountpoint: String::new(),
+                links: self.links.clone(),
+            };
+            if !look(root)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn each_commit(
+        &self,
+        saltenv: &str,
+        path: Option<&str>,
+        look: &mut impl FnMut(Root) -> Result<bool, Error>,
+    ) -> Result<bool, Error> {
+        let snapshot = self.git.snapshot()?;
+        for mount in snapshot.mounts(saltenv)? {
+            if let Some(path) = path {
+                match below(mount.mountpoint, path) {
+                    Some(below) if mount.may_have(below)? => {}
+                    _ => continue,
+                }
+            }
+            let (folder, tree) = mount.folders()?;
+            let root = Root {
+                folder,
+                mountpoint: mount.mountpoint.to_owned(),
+                links: Links::InCommit(tree),
+            };
+            if !look(root)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Returns all folders of an environment without files in them, sorted.
+    ///
+    /// # Errors
+    /// When a folder cannot be read.
+    pub fn folders(&self, saltenv: &str) -> Result<BTreeSet<String>, Error> {
+        let mut found = BTreeSet::new();
+        self.each_root(saltenv, None, |root| {
+            let shown = root.folder.to_string_lossy().into_owned();
+            for folder in fs::walk_links(&shown)? {
+                found.insert(root.path(&path::relpath(&folder.root, &shown)));
+            }
+            Ok(true)
+        })?;
+        Ok(found)
     }
 
     /// Returns the links that lead out of the roots and were refused until now, at most
@@ -244,9 +396,28 @@ impl Roots {
             || self.ignore_regexes.iter().any(matches)
     }
 
+    /// Adds the links of a root, with their targets.
+    fn links_of(&self, root: &Root, found: &mut BTreeMap<String, String>) -> Result<(), Error> {
+        let shown = root.folder.to_string_lossy().into_owned();
+        for folder in fs::walk(&shown, None)? {
+            for name in folder.files.iter().chain(&folder.dirs) {
+                let path = path::join(&folder.root, name);
+                let Some(target) = fs::link_target_or_none(&path)? else {
+                    continue;
+                };
+                if self.lists(root, Path::new(&path), &target) {
+                    let target = target.to_string_lossy().into_owned();
+                    let below = root.path(&path::relpath(&path, &shown));
+                    found.entry(below).or_insert(target);
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn walk(
         &self,
-        root: &Path,
+        root: &Root,
         folder: &Path,
         depth: usize,
         files: &mut Vec<String>,
@@ -256,19 +427,20 @@ impl Roots {
         }
         for entry in fs::list(folder)? {
             let path = entry.path();
-            let is_link = self.links != Links::Anywhere && path.is_symlink();
-            let is_kept = self.links == Links::ToOwnFiles && path.is_dir();
+            let is_link = root.links != Links::Anywhere && path.is_symlink();
+            let is_kept = root.links == Links::ToOwnFiles && path.is_dir();
             if is_link && (is_kept || self.place(root, &path).is_none()) {
                 continue;
             }
             if path.is_dir() {
                 self.walk(root, &path, depth + 1, files)?;
-            } else if let Some(below) = path.strip_prefix(root).ok().and_then(Path::to_str) {
-                files.push(below.to_owned());
+            } else if let Some(below) = path.strip_prefix(&root.folder).ok().and_then(Path::to_str)
+            {
+                files.push(root.path(below));
                 if files.len() > FILES_MAX {
                     return Err(Error::refused(format!(
                         "{} contains more than {FILES_MAX} files: is it the right root?",
-                        root.display()
+                        root.folder.display()
                     )));
                 }
             }
@@ -279,9 +451,9 @@ impl Roots {
 
 impl Sources for Roots {
     fn file(&self, path: &str, saltenv: &str) -> Result<Option<SourceFile>, Error> {
-        let found = self.find(path, saltenv);
+        let found = self.find(path, saltenv)?;
         match &found {
-            Some((file, _)) => log::debug(format_args!(
+            Some((file, ..)) => log::debug(format_args!(
                 "{} {saltenv}: {path} is {}",
                 self.option,
                 file.display()
@@ -291,7 +463,7 @@ impl Sources for Roots {
                 self.option
             )),
         }
-        Ok(found.map(|(path, _)| SourceFile {
+        Ok(found.map(|(path, ..)| SourceFile {
             shown: path.display().to_string().into(),
             path,
         }))
@@ -311,12 +483,18 @@ impl Sources for Roots {
         let Some(folder) = folder else {
             return Ok(files);
         };
-        for root in self.folders(saltenv) {
-            let below = root.join(&folder);
+        self.each_root(saltenv, None, |root| {
+            // All of a folder that is mounted below the one that is listed.
+            let is_above = below(&folder, &root.mountpoint).is_some() || root.mountpoint == folder;
+            let Some(inside) = root.below(&folder).or(is_above.then_some("")) else {
+                return Ok(true);
+            };
+            let below = root.folder.join(inside);
             if below.is_dir() && self.reaches(&root, &below) {
                 self.walk(&root, &below, 0, &mut files)?;
             }
-        }
+            Ok(true)
+        })?;
         files.retain(|path| !self.ignored(path));
         files.sort();
         files.dedup();
@@ -325,32 +503,47 @@ impl Sources for Roots {
 
     fn links(&self, saltenv: &str) -> Result<BTreeMap<String, String>, Error> {
         let mut found = BTreeMap::new();
-        for root in self.folders(saltenv) {
-            let shown = root.to_string_lossy().into_owned();
-            for folder in fs::walk(&shown, None)? {
-                for name in folder.files.iter().chain(&folder.dirs) {
-                    let path = path::join(&folder.root, name);
-                    let Some(target) = fs::link_target_or_none(&path)? else {
-                        continue;
-                    };
-                    if self.lists(&root, Path::new(&path), &target) {
-                        let target = target.to_string_lossy().into_owned();
-                        let below = path::relpath(&path, &shown);
-                        found.entry(below).or_insert(target);
-                    }
-                }
-            }
-        }
+        self.each_root(saltenv, None, |root| {
+            self.links_of(&root, &mut found)?;
+            Ok(true)
+        })?;
         Ok(found)
     }
 
-    fn environments(&self) -> Vec<String> {
-        self.opts.environments(self.option)
+    fn environments(&self) -> Result<Vec<String>, Error> {
+        let mut all = Vec::new();
+        for backend in &self.backends {
+            let names = match git_roots::is_git(backend) {
+                true => self.git.snapshot()?.environments(),
+                false => self.opts.environments(self.option),
+            };
+            all.extend(names);
+        }
+        let mut seen = HashSet::new();
+        all.retain(|name| seen.insert(name.clone()));
+        Ok(all)
     }
 
     fn pillar(&self, cx: &Exec) -> Result<Map, Error> {
         let tree = Tree::Other(Arc::new(Self::pillar(&self.opts)));
         Ok(state::pillar::compile(cx, &tree))
+    }
+}
+
+/// Returns the rest of a path below a folder, whose name may be empty. `None` if it is not below it.
+fn below<'a>(folder: &str, path: &'a str) -> Option<&'a str> {
+    match folder {
+        "" => Some(path),
+        folder => path.strip_prefix(folder)?.strip_prefix('/'),
+    }
+}
+
+/// Returns the backends of an option. Pillar has only folders.
+fn backends(opts: &Opts, option: &str) -> Vec<String> {
+    let configured = opts.texts("fileserver_backend");
+    match option == "file_roots" && !configured.is_empty() {
+        true => configured,
+        false => vec![ROOTS.to_owned()],
     }
 }
 

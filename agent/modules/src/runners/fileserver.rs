@@ -1,28 +1,29 @@
-//! The `fileserver` runner: the contents of the file roots. They are read for each call, so there
-//! is no cache to clear and no lock.
+//! The `fileserver` runner: the contents of the file roots and of the repositories of `gitfs_remotes`.
+//! The roots are read for each call: only the repositories have a cache and locks.
 
 use std::collections::BTreeSet;
 
+use python::path;
 use state::exec::Exec;
 use state::module::Error;
+use state::sources::Sources;
 use value::{Map, Value};
 
-use crate::exec::cp;
-
-/// The only supported backend.
-const ROOTS: &str = "roots";
+use crate::fileserver::git_roots::{GITFS, is_git};
+use crate::fileserver::roots::{ROOTS, Roots};
+use crate::git::Repositories;
 
 state::exec_module! {
     /// Show the files of the file server.
     mod fileserver;
 
-    /// Return the environments, or with `sources` the backends.
+    /// Return the environments, or with `sources` those of each backend.
     ///
     ///     salt-run fileserver.envs
     fn envs(Envs {
         /// The backends to use: a list, or names separated by commas; by default all.
         backend: Value = Value::Null,
-        /// List the backends instead.
+        /// Return the environments of each backend.
         sources: bool = false,
     });
 
@@ -66,20 +67,21 @@ state::exec_module! {
         backend: Value = Value::Null,
     });
 
-    /// Update the backends. File roots are always up to date, so this changes nothing.
+    /// Fetch the repositories of git. Further arguments: `remotes`, the names or addresses of those to
+    /// fetch.
     ///
     ///     salt-run fileserver.update
     fn update(Update {
-        /// The backends. Accepted for compatibility with Salt.
+        /// The backends to use: a list, or names separated by commas; by default all.
         backend: Value = Value::Null,
         ..kwargs
     });
 
-    /// Clear the caches of the backends. File roots have no cache, so this changes nothing.
+    /// Remove the copies of the repositories of git. The next use fetches them again.
     ///
     ///     salt-run fileserver.clear_cache
     fn clear_cache(ClearCache {
-        /// The backends. Accepted for compatibility with Salt.
+        /// The backends to use: a list, or names separated by commas; by default all.
         backend: Value = Value::Null,
     });
 
@@ -93,68 +95,108 @@ state::exec_module! {
         backend: Value = Value::Null,
     });
 
-    /// Clear the update locks. There are none, so this changes nothing.
+    /// Remove the locks that `fileserver.lock` has set.
     ///
     ///     salt-run fileserver.clear_lock
     fn clear_lock(ClearLock {
-        /// The backends. Accepted for compatibility with Salt.
+        /// The backends to use: a list, or names separated by commas; by default all.
         backend: Value = Value::Null,
-        /// The remotes. Accepted for compatibility with Salt.
+        /// The pattern of the addresses; by default all.
         remote: Value = Value::Null,
     });
 
-    /// Set update locks. File roots have none, so this changes nothing.
+    /// Keep the repositories of git from being updated, until `fileserver.clear_lock`.
     ///
     ///     salt-run fileserver.lock
     fn lock(Lock {
-        /// The backends. Accepted for compatibility with Salt.
+        /// The backends to use: a list, or names separated by commas; by default all.
         backend: Value = Value::Null,
-        /// The remotes. Accepted for compatibility with Salt.
+        /// The pattern of the addresses; by default all.
         remote: Value = Value::Null,
     });
 }
 
-/// Returns true if the file roots are among the requested backends.
-fn asked_for(backend: &Value) -> bool {
-    match backend {
-        Value::Null => true,
-        Value::Str(names) => names.split(',').any(|name| name.trim() == ROOTS),
-        names => names.texts().iter().any(|name| name == ROOTS),
+/// Returns the backends that a call asks for, in the form of the configuration: all of them by default;
+/// with names after `-`, all but these.
+fn backends(cx: &Exec, asked: &Value) -> Result<Vec<String>, Error> {
+    let asked = match asked {
+        Value::Str(names) => names.split(',').map(|name| name.trim().into()).collect(),
+        names => names.texts(),
+    };
+    let configured = cx.opts().texts("fileserver_backend");
+    let is_all = asked.is_empty();
+    let is_less = !is_all && asked.iter().all(|name| name.starts_with('-'));
+    let names: Vec<String> = match is_all || is_less {
+        true if configured.is_empty() => vec![ROOTS.to_owned()],
+        true => configured,
+        false => asked.clone(),
+    };
+    let known = |name: &String| match name.trim_start_matches('-') {
+        ROOTS => Ok(ROOTS.to_owned()),
+        name if is_git(name) => Ok(GITFS.to_owned()),
+        name => Err(Error::refused(format!(
+            "The fileserver backend {name} is not supported: {ROOTS} and {GITFS} are. Remove it from `fileserver_backend`"
+        ))),
+    };
+    let mut names = names.iter().map(known).collect::<Result<Vec<_>, _>>()?;
+    if is_less {
+        let without = asked.iter().map(known).collect::<Result<Vec<_>, _>>()?;
+        names.retain(|name| !without.contains(name));
     }
+    Ok(names)
+}
+
+/// Returns the files of the backends that a call asks for.
+fn files(cx: &Exec, asked: &Value) -> Result<Roots, Error> {
+    Ok(Roots::of_backends(cx.opts(), backends(cx, asked)?))
+}
+
+/// Returns the repositories of git, if a call asks for them.
+fn repositories(cx: &Exec, asked: &Value) -> Result<Option<Repositories>, Error> {
+    let has_git = backends(cx, asked)?.iter().any(|name| name == GITFS);
+    has_git
+        .then(|| Repositories::of_fileserver(cx.opts()))
+        .transpose()
 }
 
 fn envs(cx: &Exec, args: Envs) -> Result<Value, Error> {
-    let found = match (asked_for(&args.backend), args.sources) {
-        (false, _) => Vec::new(),
-        (true, true) => vec![ROOTS.to_owned()],
-        (true, false) => cx.shared.sources.environments(),
-    };
+    if !args.sources {
+        return Ok(files(cx, &args.backend)?.environments()?.into());
+    }
+    let mut found = Map::new();
+    for name in backends(cx, &args.backend)? {
+        let files = Roots::of_backends(cx.opts(), vec![name.clone()]);
+        found.insert(name, files.environments()?);
+    }
     Ok(found.into())
 }
 
 fn file_list(cx: &Exec, args: FileList) -> Result<Value, Error> {
-    Ok(match asked_for(&args.backend) {
-        true => cx.shared.sources.list(&args.saltenv)?.into(),
-        false => Value::list([]),
-    })
-}
-
-/// Returns the folders, sorted; none for another backend.
-fn dirs(cx: &Exec, saltenv: &str, backend: &Value) -> Result<BTreeSet<String>, Error> {
-    match asked_for(backend) {
-        true => cp::dirs(cx, saltenv),
-        false => Ok(BTreeSet::new()),
-    }
+    Ok(files(cx, &args.backend)?.list(&args.saltenv)?.into())
 }
 
 fn dir_list(cx: &Exec, args: DirList) -> Result<Value, Error> {
-    let found = dirs(cx, &args.saltenv, &args.backend)?;
+    let found = folders(cx, &args.saltenv, &args.backend)?;
     Ok(found.into_iter().collect::<Vec<_>>().into())
 }
 
+/// Returns the folders, sorted.
+fn folders(cx: &Exec, saltenv: &str, backend: &Value) -> Result<BTreeSet<String>, Error> {
+    let files = files(cx, backend)?;
+    let mut found = files.folders(saltenv)?;
+    for file in files.list(saltenv)? {
+        let mut here = path::dirname(&file);
+        while !here.is_empty() && found.insert(here.to_owned()) {
+            here = path::dirname(here);
+        }
+    }
+    found.remove(".");
+    Ok(found)
+}
+
 fn empty_dir_list(cx: &Exec, args: EmptyDirList) -> Result<Value, Error> {
-    let found = dirs(cx, &args.saltenv, &args.backend)?;
-    let files = cx.shared.sources.list(&args.saltenv)?;
+    let found = folders(cx, &args.saltenv, &args.backend)?;
+    let files = files(cx, &args.backend)?.list(&args.saltenv)?;
     let is_in = |path: &str, dir: &str| {
         let rest = path.strip_prefix(dir);
         rest.is_some_and(|rest| rest.starts_with('/'))
@@ -172,55 +214,67 @@ fn empty_dir_list(cx: &Exec, args: EmptyDirList) -> Result<Value, Error> {
 }
 
 fn symlink_list(cx: &Exec, args: SymlinkList) -> Result<Value, Error> {
-    Ok(match asked_for(&args.backend) {
-        true => cp::symlinks(cx, &args.saltenv, "")?.into_iter().collect(),
-        false => Map::new().into(),
-    })
-}
-
-/// Returns an error that names the first backend of a list that is not supported.
-fn refuse_others(backends: &Value) -> Result<(), Error> {
-    let names = match backends {
-        Value::Str(names) => names
-            .split(',')
-            .map(|name| name.trim().to_owned())
-            .collect(),
-        names => names.texts(),
-    };
-    match names
-        .into_iter()
-        .find(|name| name.trim_start_matches('-') != ROOTS)
-    {
-        Some(name) => Err(Error::refused(format!(
-            "The fileserver backend {name} is not supported: only {ROOTS} is. Remove it from `fileserver_backend`"
-        ))),
-        None => Ok(()),
-    }
+    let links = files(cx, &args.backend)?.links(&args.saltenv)?;
+    Ok(links.into_iter().collect::<Map>().into())
 }
 
 fn update(cx: &Exec, args: Update) -> Result<Value, Error> {
-    let configured = cx.opts().get("fileserver_backend");
-    let asked = Some(&args.backend).filter(|asked| !asked.is_null());
-    if let Some(backends) = asked.or(configured) {
-        refuse_others(backends)?;
+    let mut given = args.kwargs;
+    let only = given.remove("remotes").filter(|only| !only.is_null());
+    if let Some(unknown) = given.keys().find(|key| !key.as_text().starts_with("__")) {
+        let unknown = unknown.to_text();
+        return Err(Error::refused(format!(
+            "'{unknown}' is an invalid keyword argument for 'fileserver.update'"
+        )));
+    }
+    let only = only.map(|only| only.split_input());
+    if let Some(repositories) = repositories(cx, &args.backend)? {
+        let (_, errors) = repositories.update(only.as_deref());
+        if !errors.is_empty() {
+            let errors: Vec<String> = errors.iter().map(Error::sentence).collect();
+            return Err(Error::refused(errors.join("\n")));
+        }
     }
     Ok(true.into())
 }
 
-fn clear_cache(_cx: &Exec, _args: ClearCache) -> Result<Value, Error> {
-    Ok("No cache was cleared".into())
+fn clear_cache(cx: &Exec, args: ClearCache) -> Result<Value, Error> {
+    let Some(repositories) = repositories(cx, &args.backend)? else {
+        return Ok("No cache was cleared".into());
+    };
+    repositories.clear()?;
+    let cleared = format!("The {GITFS} fileserver cache was successfully cleared");
+    Ok(Map::new().with("cleared", vec![cleared]).into())
 }
 
 fn clear_file_list_cache(_cx: &Exec, _args: ClearFileListCache) -> Result<Value, Error> {
     Ok(Map::new().into())
 }
 
-fn clear_lock(_cx: &Exec, _args: ClearLock) -> Result<Value, Error> {
-    Ok("No locks were removed".into())
+fn clear_lock(cx: &Exec, args: ClearLock) -> Result<Value, Error> {
+    let repositories = repositories(cx, &args.backend)?;
+    let remote = pattern(&args.remote);
+    let cleared = repositories.map(|all| all.clear_locks(remote.as_deref()));
+    let cleared = cleared.transpose()?.unwrap_or_default();
+    Ok(match cleared.is_empty() {
+        true => "No locks were removed".into(),
+        false => Map::new().with("cleared", cleared).into(),
+    })
 }
 
-fn lock(_cx: &Exec, _args: Lock) -> Result<Value, Error> {
-    Ok("No locks were set".into())
+fn lock(cx: &Exec, args: Lock) -> Result<Value, Error> {
+    let repositories = repositories(cx, &args.backend)?;
+    let remote = pattern(&args.remote);
+    let locked = repositories.map(|all| all.set_locks(remote.as_deref()));
+    let locked = locked.transpose()?.unwrap_or_default();
+    Ok(match locked.is_empty() {
+        true => "No locks were set".into(),
+        false => Map::new().with("locked", locked).into(),
+    })
+}
+
+fn pattern(remote: &Value) -> Option<String> {
+    Some(remote.to_text()).filter(|_| remote.is_true())
 }
 
 #[cfg(test)]

@@ -75,7 +75,7 @@ impl Files {
     #[must_use]
     pub fn new(opts: &Opts) -> Self {
         Self {
-            roots: Roots::states(opts),
+            roots: Roots::served(opts),
             hashes: Mutex::default(),
         }
     }
@@ -88,7 +88,8 @@ impl Files {
     pub fn list(&self, what: &str, saltenv: &str, prefix: &str) -> Result<Vec<String>, Refusal> {
         environment(saltenv)?;
         if what == "envs" {
-            return Ok(self.roots.environments());
+            let all = self.roots.environments();
+            return all.map_err(|error| ("failed", error.to_string()));
         }
         let files = self.roots.list(saltenv);
         let files = files.map_err(|error| ("failed", error.to_string()))?;

@@ -221,8 +221,9 @@ fn beginning(found: &SlsFile) -> Option<Place> {
 }
 
 impl Library for Examiner<'_> {
-    fn environments(&self) -> Vec<String> {
-        self.cx.shared.sources.environments()
+    fn environments(&self) -> Result<Vec<String>, Fault> {
+        let all = self.cx.shared.sources.environments();
+        all.map_err(|error| Fault::new(error.to_string()))
     }
 
     fn names(&self, saltenv: &str) -> Result<Vec<String>, Fault> {

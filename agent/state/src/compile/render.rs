@@ -18,8 +18,9 @@ use crate::tree::{self, SlsFile};
 pub(crate) struct Roots<'a>(pub(crate) &'a Exec);
 
 impl Library for Roots<'_> {
-    fn environments(&self) -> Vec<String> {
-        self.0.shared.sources.environments()
+    fn environments(&self) -> Result<Vec<String>, Fault> {
+        let all = self.0.shared.sources.environments();
+        all.map_err(|error| Fault::new(error.to_string()))
     }
 
     fn names(&self, saltenv: &str) -> Result<Vec<String>, Fault> {
@@ -46,7 +47,7 @@ pub(crate) struct Single<'a> {
 }
 
 impl Library for Single<'_> {
-    fn environments(&self) -> Vec<String> {
+    fn environments(&self) -> Result<Vec<String>, Fault> {
         Roots(self.cx).environments()
     }
 

@@ -22,7 +22,7 @@ const FIRST_ORDER: i64 = 10000;
 /// A provider of SLS files.
 pub(crate) trait Library {
     /// Returns the environments.
-    fn environments(&self) -> Vec<String>;
+    fn environments(&self) -> Result<Vec<String>, Fault>;
 
     /// Returns the names of all SLS files of an environment. This lists every file of its roots.
     fn names(&self, saltenv: &str) -> Result<Vec<String>, Fault>;
@@ -40,13 +40,28 @@ pub(crate) struct Rendered {
     pub(crate) faults: Vec<Fault>,
 }
 
+impl Rendered {
+    fn failed(fault: Fault) -> Self {
+        Self {
+            high: HighData {
+                map: Map::new(),
+                documents: Documents::default(),
+            },
+            faults: vec![fault],
+        }
+    }
+}
+
 /// Renders SLS files of several environments with their includes.
 pub(crate) fn rendered(
     library: &dyn Library,
     matches: &[(String, Vec<String>)],
     auto_order: bool,
 ) -> Rendered {
-    let mut merge = Merge::new(library, matches, auto_order);
+    let mut merge = match Merge::new(library, matches, auto_order) {
+        Ok(merge) => merge,
+        Err(fault) => return Rendered::failed(fault),
+    };
     let mut high = Map::new();
     let mut faults = Vec::new();
     for (saltenv, states) in matches {
@@ -67,7 +82,10 @@ pub(crate) fn rendered(
 
 /// Renders one file that is not part of a tree (`state.template`).
 pub(crate) fn alone(library: &dyn Library, sls: &str, saltenv: &str, auto_order: bool) -> Rendered {
-    let mut merge = Merge::new(library, &[], auto_order);
+    let mut merge = match Merge::new(library, &[], auto_order) {
+        Ok(merge) => merge,
+        Err(fault) => return Rendered::failed(fault),
+    };
     let (state, faults) = merge.state(sls, saltenv, 0);
     let map = state.as_map().cloned().unwrap_or_default();
     let documents = merge.documents;
@@ -100,16 +118,20 @@ struct Including<'a> {
 }
 
 impl<'a> Merge<'a> {
-    fn new(library: &'a dyn Library, matches: &[(String, Vec<String>)], auto_order: bool) -> Self {
-        Self {
+    fn new(
+        library: &'a dyn Library,
+        matches: &[(String, Vec<String>)],
+        auto_order: bool,
+    ) -> Result<Self, Fault> {
+        Ok(Self {
             library,
             wanted: matches.iter().map(|(saltenv, _)| saltenv.clone()).collect(),
-            environments: library.environments(),
+            environments: library.environments()?,
             names: HashMap::new(),
             done: HashSet::new(),
             next: auto_order.then_some(FIRST_ORDER),
             documents: Documents::default(),
-        }
+        })
     }
 
     fn has_environment(&self, saltenv: &str) -> bool {

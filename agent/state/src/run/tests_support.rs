@@ -299,8 +299,8 @@ impl Sources for Nothing {
     fn list(&self, _: &str) -> Result<Vec<String>, Error> {
         Ok(Vec::new())
     }
-    fn environments(&self) -> Vec<String> {
-        Vec::new()
+    fn environments(&self) -> Result<Vec<String>, Error> {
+        Ok(Vec::new())
     }
     fn pillar(&self, _: &Exec) -> Result<Map, Error> {
         Ok(Map::new())

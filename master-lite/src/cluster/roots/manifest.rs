@@ -90,7 +90,8 @@ impl Manifest {
         };
         for channel in channels {
             let roots = Arc::new(Roots::for_masters(opts, channel.option()));
-            for saltenv in roots.environments() {
+            let all = roots.environments().map_err(|error| error.to_string())?;
+            for saltenv in all {
                 manifest.add_tree(&roots, (*channel, saltenv), deletes)?;
             }
             if *channel == Channel::PillarRoots {
@@ -213,7 +214,8 @@ fn entry(roots: &Roots, path: &str, saltenv: &str) -> Result<Entry, String> {
 pub(super) fn has_no_files(opts: &Opts) -> Result<bool, String> {
     for channel in Channel::ALL {
         let roots = Roots::for_masters(opts, channel.option());
-        for saltenv in roots.environments() {
+        let all = roots.environments().map_err(|error| error.to_string())?;
+        for saltenv in all {
             let files = roots.list(&saltenv).map_err(|error| error.to_string())?;
             if !files.is_empty() {
                 return Ok(false);

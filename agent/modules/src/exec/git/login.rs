@@ -24,13 +24,13 @@ pub(crate) struct Login {
 
 impl Login {
     /// Returns the options that make git use this helper, and no other one, for this server.
-    pub(super) fn options(&self) -> Vec<String> {
+    pub(crate) fn options(&self) -> Vec<String> {
         let option = |helper: &str| format!("credential.{}.helper={helper}", self.server);
         ["-c".to_owned(), option(""), "-c".to_owned(), option(HELPER)].into()
     }
 
     /// Returns the environment variables that the helper reads.
-    pub(super) fn variables(&self) -> Map {
+    pub(crate) fn variables(&self) -> Map {
         Map::new()
             .with("PINCH_GIT_USER", self.user.as_str())
             .with("PINCH_GIT_PASSWORD", self.password.as_str())
@@ -55,7 +55,7 @@ pub(crate) fn with_login(
 }
 
 /// Removes the password from a URL that has one.
-fn of_url(url: &str) -> Result<(String, Option<Login>), Error> {
+pub(crate) fn of_url(url: &str) -> Result<(String, Option<Login>), Error> {
     let unchanged = || Ok((url.to_owned(), None));
     let Some((scheme @ ("http" | "https"), rest)) = url.split_once("://") else {
         return unchanged();
@@ -74,7 +74,7 @@ fn of_url(url: &str) -> Result<(String, Option<Login>), Error> {
     of_parts(scheme, rest, &unquoted(user)?, Some(&password))
 }
 
-fn of_parts(
+pub(crate) fn of_parts(
     scheme: &str,
     rest: &str,
     user: &str,

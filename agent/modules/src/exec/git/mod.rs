@@ -2,7 +2,7 @@
 
 pub(crate) mod config;
 pub(crate) mod history;
-mod login;
+pub(crate) mod login;
 pub(crate) mod remote;
 pub(crate) mod tree;
 

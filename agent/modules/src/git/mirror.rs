@@ -1,0 +1,581 @@
+//! [`Mirror`]: a copy of a repository on this machine, and the trees of its commits as folders.
+//!
+//! ```text
+//! CACHEDIR/gitfs/HASH/repository/   the bare repository, which only an update changes
+//! CACHEDIR/gitfs/HASH/heads         the commits of branches and tags at the last update
+//! CACHEDIR/gitfs/HASH/trees/COMMIT/ the files of a commit, which are never changed
+//! CACHEDIR/gitfs/HASH/lock          is locked during an update
+//! CACHEDIR/gitfs/HASH/update.lk     keeps updates from the repository, until it is removed
+//! ```
+//!
+//! A reader takes the commits from `heads` once, and needs no lock: an update replaces that file after
+//! all of its commits are on the disk.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use sha2::{Digest, Sha256};
+use state::module::Error;
+use state::opts::Opts;
+use value::{log, remove, trust};
+
+use super::heads::Heads;
+use super::objects::Objects;
+use super::program::Git;
+use super::remotes::{Kind, Remote, is_hex};
+
+/// The maximum time of a fetch.
+const FETCH_MAX: Duration = Duration::from_secs(600);
+/// The maximum time of a command that only uses this machine.
+const LOCAL_MAX: Duration = Duration::from_secs(120);
+/// The interval at which a process that waits for another one's update looks again.
+const LOOK: Duration = Duration::from_millis(50);
+/// The time for which a tree is kept after its last use by `heads`.
+const KEEP: Duration = Duration::from_secs(24 * 60 * 60);
+/// The minimum length of an abbreviated number of a commit.
+const ABBREVIATED_MIN: usize = 7;
+/// Makes git write files as they are in the commit.
+const ATTRIBUTES: &str = "* -text -filter -ident -working-tree-encoding -eol\n";
+
+/// The copy of a repository.
+#[derive(Clone, Debug)]
+pub(super) struct Mirror {
+    pub(super) remote: Remote,
+    folder: PathBuf,
+}
+
+/// The result of an update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Updated {
+    /// A branch or tag has changed.
+    Changed,
+    /// Nothing has changed.
+    Same,
+    /// `update.lk` keeps updates away.
+    Held,
+}
+
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.unwrap_or_default().as_secs()
+}
+
+impl Mirror {
+    pub(super) fn new(remote: Remote, opts: &Opts) -> Self {
+        let mut hash = Sha256::new();
+        let name = remote.name.as_deref().unwrap_or_default();
+        let depth = remote.depth.to_string();
+        let parts = [remote.address.url.as_str(), name, depth.as_str()];
+        for part in parts
+            .into_iter()
+            .chain(remote.refspecs.iter().map(String::as_str))
+        {
+            hash.update(part.as_bytes());
+            hash.update([0]);
+        }
+        let hash: String = hash
+            .finalize()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        let folder = opts.cachedir().join(remote.role.name()).join(hash);
+        Self { remote, folder }
+    }
+
+    /// Returns the commits of the last update. If there was none, or it is older than the interval of
+    /// the repository, it is updated first. If that fails, a warning says how old the commits are.
+    ///
+    /// # Errors
+    /// When there was no update yet and none is possible.
+    pub(super) fn fresh(&self) -> Result<Heads, Error> {
+        let known = Heads::read(&self.folder)?;
+        if let Some(known) = known.as_ref().filter(|_| !self.is_due()) {
+            return Ok(known.clone());
+        }
+        let error = match self.update_if_due() {
+            Ok(_) => return self.heads(),
+            Err(error) => error,
+        };
+        let Some(known) = known else {
+            return Err(error);
+        };
+        log::warning(format_args!(
+            "{error}. Using what was fetched {} s ago",
+            now().saturating_sub(known.updated)
+        ));
+        Ok(known)
+    }
+
+    /// Returns the commits of the last update.
+    ///
+    /// # Errors
+    /// When there was none.
+    pub(super) fn heads(&self) -> Result<Heads, Error> {
+        Heads::read(&self.folder)?.ok_or_else(|| {
+            self.error("it was never fetched. Update it with: salt-run fileserver.update".into())
+        })
+    }
+
+    /// Returns the inode and the time of the commits of the last update.
+    pub(super) fn version(&self) -> Option<(u64, SystemTime)> {
+        Heads::version(&self.folder)
+    }
+
+    fn error(&self, problem: String) -> Error {
+        Error::refused(format!(
+            "The {} repository {}: {problem}",
+            self.remote.role.name(),
+            self.remote.shown()
+        ))
+    }
+
+    /// Returns whether there was no update yet, or the last attempt of one is longer ago than the interval
+    /// of the repository.
+    pub(super) fn is_due(&self) -> bool {
+        if self.version().is_none() {
+            return true;
+        }
+        let tried = fs::metadata(self.lock_path()).and_then(|metadata| metadata.modified());
+        let elapsed = tried.map(|tried| tried.elapsed());
+        // A clock that was set back makes an update due.
+        !matches!(elapsed, Ok(Ok(elapsed)) if elapsed < self.remote.interval)
+    }
+
+    fn lock_path(&self) -> PathBuf {
+        self.folder.join("lock")
+    }
+
+    /// Returns the path of the file that keeps updates away while it exists.
+    fn hold_path(&self) -> PathBuf {
+        self.folder.join("update.lk")
+    }
+
+    /// Keeps updates away. Returns whether they were not kept away before.
+    ///
+    /// # Errors
+    /// When the file cannot be created.
+    pub(super) fn hold(&self) -> Result<bool, Error> {
+        trust::folder(&self.folder).map_err(Error::io(&self.folder))?;
+        let path = self.hold_path();
+        match File::create_new(&path) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(error) => Err(Error::io(&path)(error)),
+        }
+    }
+
+    /// Permits updates again. Returns whether they were kept away before.
+    ///
+    /// # Errors
+    /// When the file cannot be removed.
+    pub(super) fn release(&self) -> Result<bool, Error> {
+        let path = self.hold_path();
+        match remove_file(&path) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(Error::io(&path)(error)),
+        }
+    }
+
+    /// Returns Salt's sentence about a lock that was set or removed.
+    pub(super) fn sentence(&self, what: &str) -> String {
+        format!(
+            "{what} update lock for {} remote '{}'",
+            self.remote.role.name(),
+            self.remote.shown()
+        )
+    }
+
+    /// Updates the mirror unless another process has just done so.
+    ///
+    /// # Errors
+    /// When the repository cannot be reached, or the mirror cannot be changed.
+    fn update_if_due(&self) -> Result<Updated, Error> {
+        let lock = self.locked()?;
+        match self.is_due() {
+            true => self.update_locked(&lock),
+            false => Ok(Updated::Same),
+        }
+    }
+
+    /// Updates the mirror.
+    ///
+    /// # Errors
+    /// When the repository cannot be reached, or the mirror cannot be changed.
+    pub(super) fn update(&self) -> Result<Updated, Error> {
+        let lock = self.locked()?;
+        self.update_locked(&lock)
+    }
+
+    /// Waits until no other process updates the mirror.
+    fn locked(&self) -> Result<File, Error> {
+        trust::folder(&self.folder).map_err(Error::io(&self.folder))?;
+        let path = self.lock_path();
+        let mut options = fs::OpenOptions::new();
+        let options = options.create(true).truncate(false).read(true).write(true);
+        let file = options.open(&path).map_err(Error::io(&path))?;
+        let began = Instant::now();
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::Error(error)) => return Err(Error::io(&path)(error)),
+                Err(TryLockError::WouldBlock) if began.elapsed() > FETCH_MAX => {
+                    return Err(self.error(format!(
+                        "another process has updated it for more than {} s",
+                        FETCH_MAX.as_secs()
+                    )));
+                }
+                Err(TryLockError::WouldBlock) => thread::sleep(LOOK),
+            }
+        }
+    }
+
+    fn update_locked(&self, lock: &File) -> Result<Updated, Error> {
+        if self.hold_path().exists() {
+            log::warning(format_args!(
+                "Not updating the {} repository {}: it is locked by {}",
+                self.remote.role.name(),
+                self.remote.shown(),
+                self.hold_path().display()
+            ));
+            return Ok(Updated::Held);
+        }
+        // The time of the attempt: a remote that cannot be reached is not tried again at once.
+        lock.set_modified(SystemTime::now())
+            .map_err(Error::io(self.lock_path()))?;
+        let before = Heads::read(&self.folder)?;
+        let heads = self
+            .fetched()
+            .map_err(|error| self.error(error.sentence()))?;
+        heads.write(&self.folder)?;
+        self.remove_old_trees(&heads);
+        let is_same = before.is_some_and(|before| {
+            Heads {
+                updated: heads.updated,
+                ..before
+            } == heads
+        });
+        Ok(match is_same {
+            true => Updated::Same,
+            false => Updated::Changed,
+        })
+    }
+
+    fn repository(&self) -> PathBuf {
+        self.folder.join("repository")
+    }
+
+    fn git(&self, patience: Duration) -> Git<'_> {
+        Git {
+            repository: self.repository(),
+            address: &self.remote.address,
+            variables: Vec::new(),
+            patience,
+        }
+    }
+
+    /// Fetches what is new, and returns the commits.
+    fn fetched(&self) -> Result<Heads, Error> {
+        self.create()?;
+        remove_locks(&self.repository());
+        let depth = self.remote.depth.to_string();
+        let mut words = vec![
+            "fetch",
+            "--quiet",
+            "--prune",
+            "--force",
+            "--no-write-fetch-head",
+        ];
+        if self.remote.depth > 0 {
+            words.extend(["--depth", depth.as_str()]);
+        }
+        words.extend(["--", self.remote.address.url.as_str()]);
+        let all = [
+            words,
+            self.remote.refspecs.iter().map(String::as_str).collect(),
+        ]
+        .concat();
+        self.git(FETCH_MAX).run(&all, "")?;
+        let names = self.git(LOCAL_MAX).run(
+            &[
+                "for-each-ref",
+                "--format=%(refname)",
+                "refs/remotes/origin",
+                "refs/tags",
+            ],
+            "",
+        )?;
+        let mut heads = Heads {
+            updated: now(),
+            ..Heads::default()
+        };
+        for (name, commit) in self.commits(names.lines())? {
+            if let Some(branch) = name.strip_prefix("refs/remotes/origin/") {
+                heads.branches.insert(branch.to_owned(), commit);
+            } else if let Some(tag) = name.strip_prefix("refs/tags/") {
+                heads.tags.insert(tag.to_owned(), commit);
+            }
+        }
+        for pin in self.remote.pins() {
+            if let Some(commit) = self.pinned(pin)? {
+                heads.pins.insert(pin.to_owned(), commit);
+            }
+        }
+        Ok(heads)
+    }
+
+    /// Creates the repository if it does not exist.
+    fn create(&self) -> Result<(), Error> {
+        let (path, new) = (self.repository(), self.folder.join("repository.new"));
+        if path.exists() {
+            return Ok(());
+        }
+        remove_folder(&new)?;
+        let git = Git {
+            repository: new.clone(),
+            ..self.git(LOCAL_MAX)
+        };
+        git.run(&["init", "--quiet", "--bare"], "")?;
+        let info = new.join("info");
+        fs::create_dir_all(&info).map_err(Error::io(&info))?;
+        let attributes = info.join("attributes");
+        write_new(&attributes, ATTRIBUTES).map_err(Error::io(&attributes))?;
+        publish(&new, &path)
+    }
+
+    /// Returns the commits of references, by the name of the reference. One that is of no commit is left
+    /// out.
+    fn commits<'a>(
+        &self,
+        names: impl Iterator<Item = &'a str>,
+    ) -> Result<Vec<(String, String)>, Error> {
+        let names: Vec<&str> = names.collect();
+        let asked: String = names
+            .iter()
+            .map(|name| format!("{name}^{{commit}}\n"))
+            .collect();
+        let format = "--batch-check=%(objectname)";
+        let answers = self.git(LOCAL_MAX).run(&["cat-file", format], &asked)?;
+        let all: Vec<&str> = answers.lines().collect();
+        if all.len() != names.len() {
+            return Err("git cat-file has not answered for each reference".into());
+        }
+        let pairs = names.into_iter().zip(all);
+        let found = pairs.filter(|(_, commit)| is_hex(commit));
+        Ok(found
+            .map(|(name, commit)| (name.to_owned(), commit.to_owned()))
+            .collect())
+    }
+
+    /// Returns the commit with this number, which is fetched if the branches do not have it.
+    fn pinned(&self, number: &str) -> Result<Option<String>, Error> {
+        if let Some(commit) = self.known(number)? {
+            return Ok(Some(commit));
+        }
+        if ![40, 64].contains(&number.len()) {
+            return Ok(None);
+        }
+        let url = self.remote.address.url.as_str();
+        let words = [
+            "fetch",
+            "--quiet",
+            "--no-tags",
+            "--no-write-fetch-head",
+            "--depth",
+            "1",
+            "--",
+            url,
+            number,
+        ];
+        if let Err(error) = self.git(FETCH_MAX).run(&words, "") {
+            // It may be the name of a branch or tag.
+            log::debug(format_args!("{}", self.error(error.sentence()).sentence()));
+        }
+        self.known(number)
+    }
+
+    /// Returns the commit with this number, perhaps abbreviated, that the mirror has.
+    fn known(&self, number: &str) -> Result<Option<String>, Error> {
+        if number.len() < ABBREVIATED_MIN {
+            return Ok(None);
+        }
+        let found = self.commits([number].into_iter())?;
+        Ok(found.into_iter().next().map(|(_, commit)| commit))
+    }
+
+    /// Returns the commit of an environment; `None` if the repository has none for it.
+    ///
+    /// # Errors
+    /// When the mirror cannot be read.
+    pub(super) fn commit(&self, heads: &Heads, env: &str) -> Result<Option<String>, Error> {
+        let remote = &self.remote;
+        if !remote.is_exposed(env) {
+            return Ok(None);
+        }
+        let named = remote.reference(env).into_iter();
+        for reference in named.chain(Some(remote.fallback.as_str())) {
+            if let Some(commit) = heads.commit(&remote.kinds, reference) {
+                return Ok(Some(commit.to_owned()));
+            }
+            if is_hex(reference)
+                && remote.kinds.contains(&Kind::Commit)
+                && let Some(commit) = self.known(reference)?
+            {
+                return Ok(Some(commit));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Starts a process that looks up files in commits.
+    ///
+    /// # Errors
+    /// When git cannot be started.
+    pub(super) fn objects(&self) -> Result<Objects, Error> {
+        Objects::start(&self.git(LOCAL_MAX))
+    }
+
+    /// Returns whether there is a folder with the files of a commit.
+    pub(super) fn has_tree(&self, commit: &str) -> bool {
+        self.folder.join("trees").join(commit).is_dir()
+    }
+
+    /// Returns the folder with the files of a commit, which is made if it does not exist.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub(super) fn tree(&self, commit: &str) -> Result<PathBuf, Error> {
+        let trees = self.folder.join("trees");
+        let tree = trees.join(commit);
+        if tree.is_dir() {
+            return Ok(tree);
+        }
+        trust::folder(&trees).map_err(Error::io(&trees))?;
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let part = trees.join(format!(".{}-{number}.part", std::process::id()));
+        let made = self.write_tree(commit, &part);
+        let made = made.and_then(|()| match tree.is_dir() {
+            // Another process was faster.
+            true => remove_folder(&part),
+            false => publish(&part, &tree),
+        });
+        if made.is_err() && !tree.is_dir() {
+            remove_folder(&part)?;
+            made.map_err(|error| self.error(error.sentence()))?;
+        }
+        Ok(tree)
+    }
+
+    /// Writes the files of a commit into a new folder.
+    fn write_tree(&self, commit: &str, folder: &Path) -> Result<(), Error> {
+        remove_folder(folder)?;
+        trust::folder(folder).map_err(Error::io(folder))?;
+        let index = folder.with_extension("index");
+        let git = Git {
+            variables: vec![
+                ("GIT_INDEX_FILE", index.clone()),
+                ("GIT_WORK_TREE", folder.to_owned()),
+            ],
+            ..self.git(LOCAL_MAX)
+        };
+        let written = git
+            .run(&["read-tree", commit], "")
+            .and_then(|_| git.run(&["checkout-index", "--all", "--force", "--quiet"], ""));
+        remove::or_log(&index, remove_file(&index));
+        written.map(drop)
+    }
+
+    /// Removes the trees that no branch or tag has, after a time in which a run may still use them.
+    fn remove_old_trees(&self, heads: &Heads) {
+        let trees = self.folder.join("trees");
+        let Ok(entries) = fs::read_dir(&trees) else {
+            return;
+        };
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let is_used = heads.commits().any(|commit| name.as_os_str() == commit);
+            let changed = entry.metadata().and_then(|metadata| metadata.modified());
+            let is_old = matches!(changed.map(|time| time.elapsed()), Ok(Ok(age)) if age > KEEP);
+            if !is_used && is_old {
+                let removed = remove_folder(&entry.path());
+                if let Err(error) = removed {
+                    log::warning(error.sentence());
+                }
+            }
+        }
+    }
+
+    /// Removes all of the mirror.
+    ///
+    /// # Errors
+    /// When it cannot be removed.
+    pub(super) fn clear(&self) -> Result<(), Error> {
+        let _lock = self.locked()?;
+        remove_folder(&self.folder)
+    }
+}
+
+/// Removes the lock files of git that a process has left which was killed. The caller holds the lock of
+/// the mirror, so no process uses them.
+fn remove_locks(folder: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return;
+    };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        if path.is_dir() && !path.ends_with("objects") {
+            remove_locks(&path);
+        } else if path
+            .extension()
+            .is_some_and(|extension| extension == "lock")
+        {
+            remove::or_log(&path, remove_file(&path));
+        }
+    }
+}
+
+/// Gives a folder its name once all of it is on the disk.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the folder is synced before it is renamed"
+)]
+fn publish(part: &Path, name: &Path) -> Result<(), Error> {
+    let folder = File::open(part).map_err(Error::io(part))?;
+    rustix::fs::syncfs(&folder).map_err(|error| Error::io(part)(error.into()))?;
+    fs::rename(part, name).map_err(Error::io(name))?;
+    let above = name.parent().unwrap_or(name);
+    let synced = File::open(above).and_then(|above| above.sync_all());
+    synced.map_err(Error::io(above))
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the folder is synced before it is used"
+)]
+fn write_new(path: &Path, text: &str) -> io::Result<()> {
+    fs::write(path, text)
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a power cut may bring the file back"
+)]
+fn remove_file(path: &Path) -> io::Result<()> {
+    fs::remove_file(path)
+}
+
+/// Removes a folder of the cache, if it exists.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a power cut may bring the folder back"
+)]
+fn remove_folder(path: &Path) -> Result<(), Error> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io(path)(error)),
+        _ => Ok(()),
+    }
+}
