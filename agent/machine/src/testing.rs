@@ -12,6 +12,7 @@ static REGISTRY: Registry = Registry {
     functions: &[],
     runners: &[],
     wheel: &[],
+    pillars: &[],
     missing: |_, _, _| None,
     lacks: |_, _| None,
     grains: |_| Map::new(),

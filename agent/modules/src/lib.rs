@@ -21,6 +21,7 @@ pub mod fileserver;
 pub mod git;
 pub mod grains;
 pub mod loader;
+mod pillars;
 pub mod returners;
 pub mod runners;
 mod serializers;
@@ -43,6 +44,7 @@ pub static REGISTRY: state::exec::Registry = state::exec::Registry {
     functions: exec::MODULES,
     runners: runners::MODULES,
     wheel: wheel::MODULES,
+    pillars: pillars::PILLARS,
     missing: loader::needs::missing,
     lacks: loader::needs::lacks,
     grains: grains::collect,

@@ -34,6 +34,8 @@ pub struct Registry {
     pub runners: &'static [Module<Value>],
     /// Wheel functions that need no master.
     pub wheel: &'static [Module<Value>],
+    /// External pillars, in addition to those of this crate.
+    pub pillars: &'static [ExternalPillar],
     /// Returns why a function is missing on this machine: the reason that the `__virtual__` of its
     /// module gives in Salt. `None` if the function is not missing.
     pub missing: fn(&Exec, Kind, &str) -> Option<String>,
@@ -42,6 +44,15 @@ pub struct Registry {
     pub lacks: fn(&Exec, &str) -> Option<&'static Need>,
     /// Collects the grains.
     pub grains: fn(&Opts) -> Map,
+}
+
+/// An external pillar of the program.
+#[derive(Debug)]
+pub struct ExternalPillar {
+    /// Its name in `ext_pillar`.
+    pub name: &'static str,
+    /// Returns its data. The arguments are those of the configuration, and the data so far.
+    pub load: fn(&Exec, &Value, &Map) -> Result<Map, Error>,
 }
 
 impl Registry {

@@ -62,6 +62,21 @@ pub fn compile(cx: &Exec, tree: &Tree) -> Map {
     pillar
 }
 
+/// Returns the pillar of this minion in one tree alone: what its top files assign, without external
+/// sources.
+///
+/// # Errors
+/// The sentences about all that is wrong.
+pub fn of_tree(cx: &Exec, tree: &Tree) -> Result<Map, Vec<String>> {
+    let cx = cx.with_pillar(Map::new());
+    let mut compiler = Compiler::new(&cx, tree);
+    let pillar = compiler.matched_sls(Map::new());
+    match compiler.errors.is_empty() {
+        true => Ok(pillar),
+        false => Err(compiler.errors),
+    }
+}
+
 /// Decrypts the values that the option `decrypt_pillar` names. Returns an error for each value that
 /// cannot be decrypted.
 fn decrypt(cx: &Exec, pillar: &mut Map) -> Vec<String> {
@@ -253,8 +268,14 @@ impl<'a> Compiler<'a> {
     }
 
     /// Returns the environments whose top files are used.
-    fn environments(&self) -> Vec<String> {
-        let known = self.cx.opts().environments("pillar_roots");
+    fn environments(&mut self) -> Vec<String> {
+        let known = match self.tree.sources(self.cx).environments() {
+            Ok(known) => known,
+            Err(error) => {
+                self.fault(Fault::new(error.to_string()));
+                return Vec::new();
+            }
+        };
         if let Some(env) = &self.cx.pillarenv {
             return if known.contains(env) || known.iter().any(|known| known == "__env__") {
                 vec![env.clone()]

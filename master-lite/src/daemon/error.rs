@@ -28,6 +28,9 @@ pub(crate) enum Error {
     /// A failure that a wheel function reports.
     #[error("{0}")]
     Wheel(String),
+    /// A git repository that is configured in a wrong way.
+    #[error("{0}")]
+    Repository(String),
     /// The master of a cluster does not run.
     #[error(
         "The master does not run, and only a running master of a cluster can list and change keys"

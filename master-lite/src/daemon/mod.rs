@@ -8,6 +8,7 @@ mod listen;
 pub(crate) mod local_requests;
 pub(crate) mod maintenance;
 mod recall;
+mod repositories;
 pub(crate) mod session;
 mod signals;
 
@@ -31,6 +32,7 @@ use crate::daemon::connections::Connections;
 use crate::daemon::leading::Leading;
 use crate::daemon::local_requests::LocalRequests;
 use crate::daemon::maintenance::Maintenance;
+use crate::daemon::repositories::Updates;
 use crate::daemon::recall::Connected;
 use crate::daemon::session::Session;
 use crate::daemon::signals::Reread;
@@ -371,6 +373,7 @@ pub(crate) fn run<T>(
     link::wait::start_calmly();
     let configured = opts.clone();
     let hook = Settings::take(&mut opts)?;
+    let updates = Updates::new(&opts).map_err(|error| Error::Repository(error.sentence()))?;
     let pki = Pki::open(&opts.path("pki_dir"))?;
     let base = Base::open(&opts, &pki, notify)?;
     let master = Master::open(opts, pki, base)?;
@@ -417,7 +420,8 @@ pub(crate) fn run<T>(
         };
         let obeyed = signals::obey(signals, notify, &configured, reread);
         let commands = async { Ok(master.local_requests().run(socket).await?) };
-        let ended = peers.or(commands).or(chores).or(beating).or(following);
+        let updating = async { match updates.follow(&master.events).await {} };
+        let ended = peers.or(commands).or(chores).or(updating).or(beating).or(following);
         let ended = ended.or(rotating).or(master.in_cluster(&leading));
         let ended = ended.or(obeyed).await;
         notify.stopping();

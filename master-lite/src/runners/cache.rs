@@ -1,5 +1,6 @@
 //! The `cache` runner: the data that the master caches about its minions.
 
+use modules::git::Repositories;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
@@ -97,6 +98,18 @@ state::exec_module! {
         tgt_type: String = "glob".into(),
     });
 
+    /// Remove the locks that keep git repositories from being updated. Further arguments: `type`, the
+    /// types of locks; only `update` exists here.
+    ///
+    ///     salt-run cache.clear_git_lock gitfs
+    fn clear_git_lock(ClearGitLock {
+        /// `gitfs` or `git_pillar`.
+        role: String,
+        /// The pattern of the addresses; by default all.
+        remote: Option<String> = None,
+        ..kwargs
+    });
+
     /// Return the minions that have data in a cache.
     ///
     ///     salt-run cache.list grains
@@ -118,6 +131,25 @@ state::exec_module! {
         /// Accepted for compatibility with Salt: there is only one store.
         cachedir: Value = Value::Null,
     });
+}
+
+fn clear_git_lock(cx: &Exec, args: ClearGitLock) -> Result<Value, Error> {
+    let mut given = args.kwargs;
+    let types = given.remove("type").map(|types| types.split_input());
+    let repositories = match args.role.as_str() {
+        "gitfs" => Repositories::of_fileserver(cx.opts())?,
+        "git_pillar" => Repositories::of_pillar(cx.opts())?,
+        other => return Err(Error::refused(format!("Invalid role '{other}'"))),
+    };
+    let has_update = types.is_none_or(|types| types.iter().any(|name| name == "update"));
+    let cleared = match has_update {
+        true => repositories.clear_locks(args.remote.as_deref())?,
+        false => Vec::new(),
+    };
+    Ok(match cleared.is_empty() {
+        true => "No locks were removed".into(),
+        false => Map::new().with("cleared", cleared).into(),
+    })
 }
 
 /// The caches by name.

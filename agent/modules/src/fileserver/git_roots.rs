@@ -56,7 +56,7 @@ impl GitRoots {
         if let Some(known) = known.as_ref().filter(|known| known.version == version) {
             return known.snapshot.clone().map_err(Error::refused);
         }
-        let snapshot = repositories.snapshot(self.follows).map(Arc::new);
+        let snapshot = repositories.snapshot().map(Arc::new);
         let snapshot = snapshot.map_err(|error| error.sentence());
         *known = Some(Known {
             version,

@@ -19,6 +19,7 @@ use value::pyre::{Flags, Regex};
 use value::{Map, log};
 
 use super::git_roots::{self, GitRoots};
+use crate::git::Checkout;
 
 /// The backend that serves folders of this machine.
 pub(crate) const ROOTS: &str = "roots";
@@ -60,7 +61,7 @@ impl Links {
 }
 
 /// A folder that is served.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Root {
     folder: PathBuf,
     /// The path below which its files appear; may be empty.
@@ -97,6 +98,8 @@ pub struct Roots {
     /// The names of the backends, in their order.
     backends: Vec<String>,
     git: GitRoots,
+    /// The roots of one environment that have no backend.
+    checkouts: Option<(String, Vec<Root>)>,
     /// The links that the log has named.
     logged: Mutex<HashSet<PathBuf>>,
 }
@@ -123,6 +126,20 @@ impl Roots {
         Self {
             backends,
             ..Self::states(opts)
+        }
+    }
+
+    /// Creates the tree of a pillar of repositories, which has one environment.
+    pub(crate) fn of_checkouts(opts: &Opts, env: &str, checkouts: &[&Checkout]) -> Self {
+        let root = |checkout: &&Checkout| Root {
+            folder: checkout.folder.clone(),
+            mountpoint: checkout.mountpoint.clone(),
+            links: Links::InCommit(checkout.tree.clone()),
+        };
+        Self {
+            backends: Vec::new(),
+            checkouts: Some((env.to_owned(), checkouts.iter().map(root).collect())),
+            ..Self::new(opts, "pillar_roots")
         }
     }
 
@@ -158,6 +175,7 @@ impl Roots {
             links: Links::from_opts(opts, option),
             backends: backends(opts, option),
             git: GitRoots::new(opts, false),
+            checkouts: None,
             logged: Mutex::default(),
         }
     }
@@ -305,6 +323,13 @@ impl Roots {
         path: Option<&str>,
         mut look: impl FnMut(Root) -> Result<bool, Error>,
     ) -> Result<(), Error> {
+        for (_, roots) in self.checkouts.iter().filter(|(env, _)| env == saltenv) {
+            for root in roots {
+                if !look(root.clone())? {
+                    return Ok(());
+                }
+            }
+        }
         for backend in &self.backends {
             let goes_on = match git_roots::is_git(backend) {
                 true => self.each_commit(saltenv, path, &mut look)?,
@@ -511,7 +536,8 @@ impl Sources for Roots {
     }
 
     fn environments(&self) -> Result<Vec<String>, Error> {
-        let mut all = Vec::new();
+        let checkouts = self.checkouts.iter();
+        let mut all: Vec<String> = checkouts.map(|(env, _)| env.clone()).collect();
         for backend in &self.backends {
             let names = match git_roots::is_git(backend) {
                 true => self.git.snapshot()?.environments(),

@@ -96,9 +96,20 @@ impl Mirror {
         if let Some(known) = known.as_ref().filter(|_| !self.is_due()) {
             return Ok(known.clone());
         }
-        let error = match self.update_if_due() {
-            Ok(_) => return self.heads(),
-            Err(error) => error,
+        // While another process updates the mirror, the last commits are used.
+        let lock = match &known {
+            Some(known) => match self.try_lock()? {
+                Some(lock) => lock,
+                None => return Ok(known.clone()),
+            },
+            None => self.locked()?,
+        };
+        let updated = match self.is_due() {
+            true => self.update_locked(&lock).map(drop),
+            false => Ok(()),
+        };
+        let Err(error) = updated else {
+            return self.heads();
         };
         let Some(known) = known else {
             return Err(error);
@@ -114,7 +125,7 @@ impl Mirror {
     ///
     /// # Errors
     /// When there was none.
-    pub(super) fn heads(&self) -> Result<Heads, Error> {
+    fn heads(&self) -> Result<Heads, Error> {
         Heads::read(&self.folder)?.ok_or_else(|| {
             self.error("it was never fetched. Update it with: salt-run fileserver.update".into())
         })
@@ -125,7 +136,8 @@ impl Mirror {
         Heads::version(&self.folder)
     }
 
-    fn error(&self, problem: String) -> Error {
+    /// Adds the name of the repository to a problem.
+    pub(super) fn error(&self, problem: String) -> Error {
         Error::refused(format!(
             "The {} repository {}: {problem}",
             self.remote.role.name(),
@@ -136,13 +148,22 @@ impl Mirror {
     /// Returns whether there was no update yet, or the last attempt of one is longer ago than the interval
     /// of the repository.
     pub(super) fn is_due(&self) -> bool {
+        self.is_older_than(self.remote.interval)
+    }
+
+    /// Returns the same with a shorter interval, for a daemon that updates before readers do.
+    pub(super) fn is_soon_due(&self) -> bool {
+        self.is_older_than(self.remote.interval.mul_f64(0.9))
+    }
+
+    fn is_older_than(&self, interval: Duration) -> bool {
         if self.version().is_none() {
             return true;
         }
         let tried = fs::metadata(self.lock_path()).and_then(|metadata| metadata.modified());
         let elapsed = tried.map(|tried| tried.elapsed());
         // A clock that was set back makes an update due.
-        !matches!(elapsed, Ok(Ok(elapsed)) if elapsed < self.remote.interval)
+        !matches!(elapsed, Ok(Ok(elapsed)) if elapsed < interval)
     }
 
     fn lock_path(&self) -> PathBuf {
@@ -190,18 +211,6 @@ impl Mirror {
         )
     }
 
-    /// Updates the mirror unless another process has just done so.
-    ///
-    /// # Errors
-    /// When the repository cannot be reached, or the mirror cannot be changed.
-    fn update_if_due(&self) -> Result<Updated, Error> {
-        let lock = self.locked()?;
-        match self.is_due() {
-            true => self.update_locked(&lock),
-            false => Ok(Updated::Same),
-        }
-    }
-
     /// Updates the mirror.
     ///
     /// # Errors
@@ -213,24 +222,32 @@ impl Mirror {
 
     /// Waits until no other process updates the mirror.
     fn locked(&self) -> Result<File, Error> {
+        let began = Instant::now();
+        loop {
+            if let Some(lock) = self.try_lock()? {
+                return Ok(lock);
+            }
+            if began.elapsed() > FETCH_MAX {
+                return Err(self.error(format!(
+                    "another process has updated it for more than {} s",
+                    FETCH_MAX.as_secs()
+                )));
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// Locks the mirror. `None` if another process has locked it.
+    fn try_lock(&self) -> Result<Option<File>, Error> {
         trust::folder(&self.folder).map_err(Error::io(&self.folder))?;
         let path = self.lock_path();
         let mut options = fs::OpenOptions::new();
         let options = options.create(true).truncate(false).read(true).write(true);
         let file = options.open(&path).map_err(Error::io(&path))?;
-        let began = Instant::now();
-        loop {
-            match file.try_lock() {
-                Ok(()) => return Ok(file),
-                Err(TryLockError::Error(error)) => return Err(Error::io(&path)(error)),
-                Err(TryLockError::WouldBlock) if began.elapsed() > FETCH_MAX => {
-                    return Err(self.error(format!(
-                        "another process has updated it for more than {} s",
-                        FETCH_MAX.as_secs()
-                    )));
-                }
-                Err(TryLockError::WouldBlock) => thread::sleep(LOOK),
-            }
+        match file.try_lock() {
+            Ok(()) => Ok(Some(file)),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(Error::io(&path)(error)),
         }
     }
 
@@ -412,12 +429,23 @@ impl Mirror {
     /// # Errors
     /// When the mirror cannot be read.
     pub(super) fn commit(&self, heads: &Heads, env: &str) -> Result<Option<String>, Error> {
-        let remote = &self.remote;
-        if !remote.is_exposed(env) {
-            return Ok(None);
+        match self.remote.reference(env).filter(|_| self.remote.is_exposed(env)) {
+            Some(reference) => self.commit_of(heads, reference),
+            None => Ok(None),
         }
-        let named = remote.reference(env).into_iter();
-        for reference in named.chain(Some(remote.fallback.as_str())) {
+    }
+
+    /// Returns the commit of a reference, or else that of the fallback; `None` if there is neither.
+    ///
+    /// # Errors
+    /// When the mirror cannot be read.
+    pub(super) fn commit_of(
+        &self,
+        heads: &Heads,
+        reference: &str,
+    ) -> Result<Option<String>, Error> {
+        let remote = &self.remote;
+        for reference in [reference, remote.fallback.as_str()] {
             if let Some(commit) = heads.commit(&remote.kinds, reference) {
                 return Ok(Some(commit.to_owned()));
             }

@@ -18,9 +18,10 @@ use std::time::SystemTime;
 
 use state::module::Error;
 use state::opts::Opts;
-use value::Value;
 use value::glob::fnmatch;
+use value::{Value, log};
 
+use crate::fileserver::git_roots;
 use heads::Heads;
 use mirror::{Mirror, Updated};
 use objects::Objects;
@@ -59,14 +60,42 @@ pub struct Mount<'a> {
     pub mountpoint: &'a str,
 }
 
+/// The files of a repository of a pillar.
+#[derive(Debug)]
+pub(crate) struct Checkout {
+    /// The environment.
+    pub(crate) env: String,
+    /// The folder that is a root.
+    pub(crate) folder: PathBuf,
+    /// The folder that links must not leave.
+    pub(crate) tree: PathBuf,
+    /// The path below which the files appear; may be empty.
+    pub(crate) mountpoint: String,
+}
+
 impl Repositories {
     /// Returns the repositories of `gitfs_remotes`.
     ///
     /// # Errors
     /// When the configuration is wrong.
     pub fn of_fileserver(opts: &Opts) -> Result<Self, Error> {
+        let backends = opts.texts("fileserver_backend");
+        if !backends.iter().any(|name| git_roots::is_git(name)) {
+            return Ok(Self(Vec::new()));
+        }
         let entries = opts.get("gitfs_remotes").and_then(Value::as_list);
         Self::new(Role::Gitfs, entries.unwrap_or_default(), opts)
+    }
+
+    /// Returns the repositories of all external pillars `git`.
+    ///
+    /// # Errors
+    /// When the configuration is wrong.
+    pub fn of_pillar(opts: &Opts) -> Result<Self, Error> {
+        let sources = opts.get("ext_pillar").and_then(Value::as_list);
+        let lists = sources.unwrap_or_default().iter();
+        let lists = lists.filter_map(|source| source.get("git")?.as_list());
+        Self::new(Role::Pillar, &lists.flatten().cloned().collect::<Vec<_>>(), opts)
     }
 
     /// Returns the repositories of a list.
@@ -93,19 +122,15 @@ impl Repositories {
     }
 
     /// Returns the repositories with their present commits. Those whose last update is too old are
-    /// updated first, unless `as_they_are` is set.
+    /// updated first.
     ///
     /// # Errors
     /// When one was never fetched, and cannot be now.
-    pub fn snapshot(&self, as_they_are: bool) -> Result<Snapshot, Error> {
+    pub fn snapshot(&self) -> Result<Snapshot, Error> {
         let read = |mirror: &Mirror| {
-            let heads = match as_they_are {
-                true => mirror.heads()?,
-                false => mirror.fresh()?,
-            };
             Ok(Repository {
                 mirror: mirror.clone(),
-                heads,
+                heads: mirror.fresh()?,
                 objects: Mutex::new(None),
             })
         };
@@ -117,6 +142,77 @@ impl Repositories {
             environments: environments.collect(),
             repositories,
         })
+    }
+
+    /// Returns the folders of the repositories of a pillar, in the order of the configuration. `env` is
+    /// the environment of those with the branch `__env__`; those that have no such branch are left out.
+    ///
+    /// # Errors
+    /// When a repository was never fetched and cannot be now, or has no such branch or root.
+    pub(crate) fn checkouts(&self, env: &str) -> Result<Vec<Checkout>, Error> {
+        let mut all = Vec::new();
+        for mirror in &self.0 {
+            let remote = &mirror.remote;
+            let target = remote.target(env);
+            let heads = mirror.fresh()?;
+            let Some(commit) = mirror.commit_of(&heads, &target)? else {
+                let problem = format!("it has no branch, tag or commit {target}");
+                if !remote.is_dynamic() {
+                    return Err(mirror.error(problem));
+                }
+                log::warning(format_args!("{}", mirror.error(problem)));
+                continue;
+            };
+            let tree = mirror.tree(&commit)?;
+            let folder = tree.join(remote.root("base"));
+            if !folder.is_dir() {
+                let root = remote.root("base");
+                return Err(mirror.error(format!("its commit {commit} has no folder {root}")));
+            }
+            all.push(Checkout {
+                env: remote.pillar_environment(env, &target),
+                folder,
+                tree,
+                mountpoint: remote.mountpoint("base").to_owned(),
+            });
+        }
+        Ok(all)
+    }
+
+    /// Returns the repositories whose last update is older than their interval, a little earlier than
+    /// readers update them.
+    #[must_use]
+    pub fn due(&self) -> Self {
+        let due = self.0.iter().filter(|mirror| mirror.is_soon_due());
+        Self(due.cloned().collect())
+    }
+
+    /// Returns whether there are no repositories.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Updates the repositories with this branch, and with this address or name. Returns for each one
+    /// whether anything has changed.
+    pub(crate) fn update_each(
+        &self,
+        branch: Option<&str>,
+        repository: Option<&str>,
+    ) -> Vec<(String, Result<bool, Error>)> {
+        let is_wanted = |remote: &&Mirror| {
+            let remote = &remote.remote;
+            let named = [Some(remote.address.url.as_str()), remote.name.as_deref()];
+            branch.is_none_or(|branch| branch == remote.branch)
+                && repository.is_none_or(|name| named.contains(&Some(name)))
+        };
+        let wanted = self.0.iter().filter(is_wanted);
+        let update = |mirror: &Mirror| {
+            let updated = mirror.update();
+            let updated = updated.map(|updated| updated == Updated::Changed);
+            (mirror.remote.shown(), updated)
+        };
+        wanted.map(update).collect()
     }
 
     /// Removes the copies of the repositories.
@@ -154,7 +250,7 @@ impl Repositories {
     ///
     /// # Errors
     /// When a lock cannot be removed.
-    pub(crate) fn clear_locks(&self, pattern: Option<&str>) -> Result<Vec<String>, Error> {
+    pub fn clear_locks(&self, pattern: Option<&str>) -> Result<Vec<String>, Error> {
         let mut all = Vec::new();
         for mirror in self.matching(pattern) {
             if mirror.release()? {

@@ -437,6 +437,33 @@ impl Remote {
         }
     }
 
+    /// Returns whether the branch of a pillar is that of the environment.
+    pub(super) fn is_dynamic(&self) -> bool {
+        self.branch == "__env__"
+    }
+
+    /// Returns the branch, tag or commit of a pillar. `env` is the environment of those that depend on
+    /// it.
+    pub(super) fn target(&self, env: &str) -> String {
+        match (self.is_dynamic(), &self.all_saltenvs) {
+            (false, _) => self.branch.clone(),
+            (true, Some(all)) => all.clone(),
+            (true, None) if env == "base" => self.base.clone(),
+            (true, None) => env.to_owned(),
+        }
+    }
+
+    /// Returns the environment of a pillar whose branch is `target`.
+    pub(super) fn pillar_environment(&self, env: &str, target: &str) -> String {
+        match self.env.as_str() {
+            _ if self.is_dynamic() && self.all_saltenvs.is_some() => env.to_owned(),
+            "__env__" => env.to_owned(),
+            "" if target == self.base => "base".to_owned(),
+            "" => target.to_owned(),
+            named => named.to_owned(),
+        }
+    }
+
     /// Returns the references that are wanted by name, and may be numbers of commits.
     pub(super) fn pins(&self) -> BTreeSet<&str> {
         let configured = self.environments.values();

@@ -7,6 +7,7 @@ use value::Value;
 mod config;
 mod event;
 mod fileserver;
+mod git_pillar;
 mod manage;
 mod r#match;
 mod mine;
@@ -21,6 +22,7 @@ pub const MODULES: &[Module<Value>] = &[
     config::MODULE,
     event::MODULE,
     fileserver::MODULE,
+    git_pillar::MODULE,
     crate::exec::jobs::MODULE,
     manage::MODULE,
     r#match::MODULE,

@@ -29,9 +29,15 @@ pub(super) fn load(cx: &Exec, key: &str, val: &Value, pillar: &Map) -> Result<Ma
     if cx.is_disabled(Kind::Pillar, key) {
         return Err("it is disabled by disable_pillars".into());
     }
-    let may_be_custom = !BUILT_IN.contains(&key) || cx.shared.custom.has_file(Kind::Pillar, key);
+    let mut others = cx.shared.registry.pillars.iter();
+    let other = others.find(|other| other.name == key);
+    let is_built_in = BUILT_IN.contains(&key) || other.is_some();
+    let may_be_custom = !is_built_in || cx.shared.custom.has_file(Kind::Pillar, key);
     if may_be_custom && let Some(loaded) = custom(cx, key, val, pillar) {
         return loaded;
+    }
+    if let Some(other) = other {
+        return (other.load)(cx, val, pillar);
     }
     let loaded = match key {
         "cmd_json" => command(cx, val, false, |text| {
@@ -50,10 +56,18 @@ pub(super) fn load(cx: &Exec, key: &str, val: &Value, pillar: &Map) -> Result<Ma
         "nodegroups" => nodegroups(cx, val),
         _ => Err(format!(
             "unknown external pillar; expected one of {} or a file of _pillar that saltutil.sync_pillar has copied",
-            BUILT_IN.join(", ")
+            names(cx).join(", ")
         )),
     };
     loaded.map_err(Error::refused)
+}
+
+/// Returns the names of the external pillars of the program, sorted.
+fn names(cx: &Exec) -> Vec<&'static str> {
+    let others = cx.shared.registry.pillars.iter();
+    let mut all: Vec<&str> = others.map(|other| other.name).chain(BUILT_IN).collect();
+    all.sort_unstable();
+    all
 }
 
 /// Calls the custom module of `_pillar` with this name, as Salt does: a dictionary is named

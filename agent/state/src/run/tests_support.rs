@@ -280,6 +280,7 @@ static REGISTRY: Registry = Registry {
     functions: FUNCTIONS,
     runners: &[],
     wheel: &[],
+    pillars: &[],
     missing: |_, _, full| (full == "test.needs_program").then(|| "no crontab".into()),
     lacks: |_, full| (full == "test.needs_program").then_some(&CRONTAB),
     grains: |opts: &Opts| {
