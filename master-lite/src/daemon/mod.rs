@@ -32,8 +32,8 @@ use crate::daemon::connections::Connections;
 use crate::daemon::leading::Leading;
 use crate::daemon::local_requests::LocalRequests;
 use crate::daemon::maintenance::Maintenance;
-use crate::daemon::repositories::Updates;
 use crate::daemon::recall::Connected;
+use crate::daemon::repositories::Updates;
 use crate::daemon::session::Session;
 use crate::daemon::signals::Reread;
 use crate::data::Data;
@@ -421,7 +421,12 @@ pub(crate) fn run<T>(
         let obeyed = signals::obey(signals, notify, &configured, reread);
         let commands = async { Ok(master.local_requests().run(socket).await?) };
         let updating = async { match updates.follow(&master.events).await {} };
-        let ended = peers.or(commands).or(chores).or(updating).or(beating).or(following);
+        let ended = peers
+            .or(commands)
+            .or(chores)
+            .or(updating)
+            .or(beating)
+            .or(following);
         let ended = ended.or(rotating).or(master.in_cluster(&leading));
         let ended = ended.or(obeyed).await;
         notify.stopping();

@@ -78,7 +78,10 @@ impl Address {
             return Err(problem);
         }
         for secret in ["password", "passphrase"] {
-            value::secret::keep(&[secret], &options.text(secret).into());
+            let text = options.text(secret);
+            if !text.is_empty() {
+                value::secret::keep(&[secret], &text.into());
+            }
         }
         if !options.text("passphrase").is_empty() {
             return Err(

@@ -429,7 +429,11 @@ impl Mirror {
     /// # Errors
     /// When the mirror cannot be read.
     pub(super) fn commit(&self, heads: &Heads, env: &str) -> Result<Option<String>, Error> {
-        match self.remote.reference(env).filter(|_| self.remote.is_exposed(env)) {
+        match self
+            .remote
+            .reference(env)
+            .filter(|_| self.remote.is_exposed(env))
+        {
             Some(reference) => self.commit_of(heads, reference),
             None => Ok(None),
         }

@@ -95,7 +95,11 @@ impl Repositories {
         let sources = opts.get("ext_pillar").and_then(Value::as_list);
         let lists = sources.unwrap_or_default().iter();
         let lists = lists.filter_map(|source| source.get("git")?.as_list());
-        Self::new(Role::Pillar, &lists.flatten().cloned().collect::<Vec<_>>(), opts)
+        Self::new(
+            Role::Pillar,
+            &lists.flatten().cloned().collect::<Vec<_>>(),
+            opts,
+        )
     }
 
     /// Returns the repositories of a list.

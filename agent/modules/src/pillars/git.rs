@@ -19,7 +19,9 @@ use crate::git::{Checkout, Repositories, Role};
 /// # Errors
 /// When the configuration is wrong, a repository has no commit or a tree does not compile.
 pub(super) fn load(cx: &Exec, val: &Value, _pillar: &Map) -> Result<Map, Error> {
-    let entries = val.as_list().ok_or("its value must be a list of repositories")?;
+    let entries = val
+        .as_list()
+        .ok_or("its value must be a list of repositories")?;
     let repositories = Repositories::new(Role::Pillar, entries, cx.opts())?;
     let environment = environment(cx);
     let checkouts = repositories.checkouts(&environment)?;
@@ -32,13 +34,18 @@ pub(super) fn load(cx: &Exec, val: &Value, _pillar: &Map) -> Result<Map, Error> 
     let strategy = strategy.unwrap_or(Strategy::Recurse);
     let mut pillar = Map::new();
     for (at, checkout) in checkouts.iter().enumerate() {
-        let is_other = cx.pillarenv.as_ref().is_some_and(|env| *env != checkout.env);
+        let is_other = cx
+            .pillarenv
+            .as_ref()
+            .is_some_and(|env| *env != checkout.env);
         if is_other || !checkout.mountpoint.is_empty() {
             continue;
         }
         let others = checkouts.iter().enumerate();
         let others = others.filter(|(other, _)| includes && *other != at);
-        let others = others.map(|(_, other)| other).filter(|other| other.env == checkout.env);
+        let others = others
+            .map(|(_, other)| other)
+            .filter(|other| other.env == checkout.env);
         let roots: Vec<&Checkout> = [checkout].into_iter().chain(others).collect();
         let tree = Roots::of_checkouts(opts, &checkout.env, &roots);
         let data = state::pillar::of_tree(cx, &Tree::Other(Arc::new(tree)));

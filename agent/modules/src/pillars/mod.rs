@@ -5,7 +5,7 @@ mod git;
 use state::exec::ExternalPillar;
 
 /// All of them, sorted by name.
-pub static PILLARS: &[ExternalPillar] = &[ExternalPillar {
+pub(crate) static PILLARS: &[ExternalPillar] = &[ExternalPillar {
     name: "git",
     load: git::load,
 }];
