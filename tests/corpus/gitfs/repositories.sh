@@ -8,7 +8,7 @@ export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@example.org GIT_COMMITTER_NAME=a GIT
 day=0
 commit() {
     day=$((day + 1))
-    git add --all
+    git add --all 2>/dev/null
     GIT_AUTHOR_DATE="2026-01-01T00:00:$day+0000" GIT_COMMITTER_DATE="2026-01-01T00:00:$day+0000" git commit --quiet --message "$1"
 }
 at() { GIT_COMMITTER_DATE="2026-01-01T00:01:00+0000" git tag "$@"; }
