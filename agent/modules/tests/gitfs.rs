@@ -1,4 +1,4 @@
-//! Compares trees from git with what Salt 3008.5 serves for the same configurations
+//! Compares trees and pillars from git with those of Salt 3008.5 for the same configurations
 //! (`tests/corpus/gitfs`).
 
 #![allow(
@@ -13,8 +13,11 @@ use std::process::Command;
 
 use modules::fileserver::roots::Roots;
 use sha2::{Digest, Sha256};
+use state::exec::Exec;
+use state::module::Error;
 use state::opts::Opts;
 use state::sources::Sources;
+use state::targets::{MinionReturn, Targets};
 use value::{Map, Value, json};
 
 /// The environments that are compared. `SHA_V1` is the number of a commit.
@@ -206,4 +209,102 @@ fn environments_files_folders_and_links_are_those_of_salt() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+struct NoTargets;
+
+impl Targets for NoTargets {
+    fn resolve(&self, _cx: &Exec, _tgt: &Value, _type: &str) -> Result<Vec<String>, Error> {
+        Ok(Vec::new())
+    }
+
+    fn run(
+        &self,
+        _cx: &Exec,
+        _ids: &[String],
+        _fun: &str,
+        _args: Vec<Value>,
+        _kwargs: Map,
+    ) -> Result<Vec<MinionReturn>, Error> {
+        Ok(Vec::new())
+    }
+
+    fn fire(&self, _cx: &Exec, _tag: &str, _data: Map) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+/// Returns the pillar of a configuration.
+fn pillar(repositories: &Repositories, name: &str, options: &Map) -> Map {
+    let path = |below: &str| {
+        repositories
+            .scratch
+            .path()
+            .join(below)
+            .display()
+            .to_string()
+    };
+    let own = Map::new().with("base", Value::list([path("pillar").into()]));
+    let mut opts = Map::new()
+        .with("id", "m")
+        .with("root_dir", "/")
+        .with("cachedir", path(&format!("cache-{name}")))
+        .with("pillar_roots", own)
+        .with("renderer", "jinja|yaml");
+    opts.update(options.clone());
+    let opts = Opts::new(opts);
+    let sources = Box::new(Roots::states(&opts));
+    let mut cx = Exec::new(
+        opts.clone(),
+        &modules::REGISTRY,
+        sources,
+        Box::new(NoTargets),
+    );
+    cx.pillarenv = opts.text("pillarenv").map(str::to_owned);
+    Roots::states(&opts).pillar(&cx).unwrap()
+}
+
+/// The cases in which Salt leaves out a repository that cannot be used, which is an error of ours.
+const REFUSED: [&str; 2] = ["a_missing_branch", "a_missing_root"];
+
+#[test]
+fn pillars_of_repositories_are_those_of_salt() {
+    let repositories = Repositories::create();
+    let own = repositories.scratch.path().join("pillar");
+    std::fs::create_dir_all(&own).unwrap();
+    std::fs::write(own.join("top.sls"), "base:\n  '*':\n    - own\n").unwrap();
+    let text = "own: here\nwho: own\nmap: {d: own}\n";
+    std::fs::write(own.join("own.sls"), text).unwrap();
+    let read = |name: &str| std::fs::read_to_string(corpus().join(name)).unwrap();
+    let cases = render::yaml::load(&repositories.replaced(&read("pillars.yaml"))).unwrap();
+    let answers = json::read(&read("pillars.json")).unwrap();
+    let mut wrong = Vec::new();
+    for (name, options) in cases.as_map().unwrap().iter() {
+        let name = name.to_text();
+        let ours = pillar(&repositories, &name, options.as_map().unwrap());
+        let salt = answers.get(&name).unwrap();
+        let is_as_wanted = match REFUSED.contains(&name.as_str()) {
+            true => ours.contains("_errors"),
+            false => sorted(&ours.clone().into()) == sorted(salt),
+        };
+        if !is_as_wanted {
+            let ours = json::write(&ours.into(), json::Layout::default());
+            let salt = json::write(salt, json::Layout::default());
+            wrong.push(format!("{name}:\n  Salt: {salt}\n  ours: {ours}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Returns the texts of all values, with sorted keys.
+fn sorted(value: &Value) -> String {
+    match value {
+        Value::Map(map) => {
+            let entries = map
+                .iter()
+                .map(|(key, value)| (key.to_text(), sorted(value)));
+            format!("{:?}", entries.collect::<BTreeMap<_, _>>())
+        }
+        other => json::write(other, json::Layout::default()),
+    }
 }

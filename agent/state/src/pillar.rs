@@ -62,19 +62,20 @@ pub fn compile(cx: &Exec, tree: &Tree) -> Map {
     pillar
 }
 
-/// Returns the pillar of this minion in one tree alone: what its top files assign, without external
-/// sources.
-///
-/// # Errors
-/// The sentences about all that is wrong.
-pub fn of_tree(cx: &Exec, tree: &Tree) -> Result<Map, Vec<String>> {
+/// Returns the pillar of this minion in a tree with one environment: what its top files assign,
+/// without external sources. Errors are stored under `_errors`, as by [`compile`].
+#[must_use]
+pub fn of_tree(cx: &Exec, tree: &Tree, env: &str) -> Map {
     let cx = cx.with_pillar(Map::new());
-    let mut compiler = Compiler::new(&cx, tree);
-    let pillar = compiler.matched_sls(Map::new());
-    match compiler.errors.is_empty() {
-        true => Ok(pillar),
-        false => Err(compiler.errors),
+    let mut compiler = Compiler {
+        only: Some(env.to_owned()),
+        ..Compiler::new(&cx, tree)
+    };
+    let mut pillar = compiler.matched_sls(Map::new());
+    if !compiler.errors.is_empty() {
+        pillar.insert("_errors", compiler.errors);
     }
+    pillar
 }
 
 /// Decrypts the values that the option `decrypt_pillar` names. Returns an error for each value that
@@ -166,6 +167,8 @@ pub fn top(cx: &Exec, tree: &Tree) -> Result<Map, Vec<String>> {
 struct Compiler<'a> {
     cx: &'a Exec,
     tree: &'a Tree,
+    /// The only environment of the tree, if the tree is not that of `pillar_roots`.
+    only: Option<String>,
     strategy: Strategy,
     merge_lists: bool,
     /// The SLS that a top file allows to be missing, with their environments.
@@ -197,6 +200,7 @@ impl<'a> Compiler<'a> {
         Self {
             cx,
             tree,
+            only: None,
             strategy,
             merge_lists,
             ignored: Vec::new(),
@@ -238,7 +242,11 @@ impl<'a> Compiler<'a> {
                     break;
                 }
                 match external::load(self.cx, &key, val, &pillar) {
-                    Ok(data) => pillar = self.merge(&pillar, &data),
+                    Ok(mut data) => {
+                        let errors = data.remove("_errors");
+                        self.errors.extend(errors.iter().flat_map(Value::texts));
+                        pillar = self.merge(&pillar, &data);
+                    }
                     Err(error) => {
                         let failed = format!("Failed to load ext_pillar {key}");
                         log::error(format_args!("{failed}: {error}"));
@@ -659,7 +667,11 @@ impl<'a> Compiler<'a> {
         if allowed {
             return;
         }
-        if self.cx.opts().roots("pillar_roots", env).is_empty() {
+        let is_known = match &self.only {
+            Some(only) => only == env,
+            None => !self.cx.opts().roots("pillar_roots", env).is_empty(),
+        };
+        if !is_known {
             log::debug(format_args!(
                 "Specified SLS '{sls}' in environment '{env}' was not found."
             ));

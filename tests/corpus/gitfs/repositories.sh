@@ -62,3 +62,46 @@ git init --quiet --initial-branch=main formula
     commit second
     git branch dev
 )
+git init --quiet --initial-branch=master pillar
+(
+    cd pillar
+    mkdir -p deep/pillar
+    printf 'base:\n  "*":\n    - common\n' >top.sls
+    printf 'who: master\nlist: [1, 2]\nmap: {a: master, b: master}\n' >common.sls
+    printf 'extra: master\n' >extra.sls
+    printf 'base:\n  "*":\n    - inner\n' >deep/pillar/top.sls
+    printf 'inner: {of: {{ grains.id }}}\n' >deep/pillar/inner.sls
+    commit first
+    at p1
+    git checkout --quiet -b dev
+    printf 'dev:\n  "*":\n    - common\n    - extra\n' >top.sls
+    printf 'who: dev\nlist: [3]\nmap: {a: dev, c: dev}\n' >common.sls
+    printf 'extra: dev\n' >extra.sls
+    commit dev
+    git checkout --quiet -b all master
+    printf '{{ saltenv }}:\n  "*":\n    - common\n' >top.sls
+    printf 'who: all\n' >common.sls
+    commit all
+    git checkout --quiet -b broken master
+    printf 'base:\n  "*":\n    - missing\n' >top.sls
+    commit broken
+    git checkout --quiet master
+)
+git init --quiet --initial-branch=main site
+(
+    cd site
+    mkdir -p nested
+    printf 'base:\n  "*":\n    - local\n' >top.sls
+    printf 'include:\n  - shared\nlocal: site\nwho: site\nlist: [9]\nmap: {b: site}\n' >local.sls
+    printf 'shared: site\n' >shared.sls
+    printf 'nested: site\n' >nested/init.sls
+    commit first
+    git checkout --quiet -b uses
+    printf 'base:\n  "*":\n    - uses\n' >top.sls
+    printf 'include:\n  - extra\nuses: site\n' >uses.sls
+    commit uses
+    git checkout --quiet -b mounted main
+    printf 'base:\n  "*":\n    - mnt.shared\n    - mnt.nested\n' >top.sls
+    commit mounted
+    git checkout --quiet main
+)

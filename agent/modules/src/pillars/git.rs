@@ -32,7 +32,7 @@ pub(super) fn load(cx: &Exec, val: &Value, _pillar: &Map) -> Result<Map, Error> 
     let word = opts.text("pillar_source_merging_strategy");
     let strategy = Strategy::from_name(word.unwrap_or("smart"), renderer);
     let strategy = strategy.unwrap_or(Strategy::Recurse);
-    let mut pillar = Map::new();
+    let (mut pillar, mut errors) = (Map::new(), Vec::new());
     for (at, checkout) in checkouts.iter().enumerate() {
         let is_other = cx
             .pillarenv
@@ -48,9 +48,14 @@ pub(super) fn load(cx: &Exec, val: &Value, _pillar: &Map) -> Result<Map, Error> 
             .filter(|other| other.env == checkout.env);
         let roots: Vec<&Checkout> = [checkout].into_iter().chain(others).collect();
         let tree = Roots::of_checkouts(opts, &checkout.env, &roots);
-        let data = state::pillar::of_tree(cx, &Tree::Other(Arc::new(tree)));
-        let data = data.map_err(|errors| Error::refused(errors.join("\n")))?;
+        let tree = Tree::Other(Arc::new(tree));
+        let mut data = state::pillar::of_tree(cx, &tree, &checkout.env);
+        let found = data.remove("_errors");
+        errors.extend(found.iter().flat_map(Value::texts));
         pillar = merge(&pillar, &data, strategy, opts.flag("pillar_merge_lists"));
+    }
+    if !errors.is_empty() {
+        pillar.insert("_errors", errors);
     }
     Ok(pillar)
 }
