@@ -61,6 +61,9 @@ fn main() -> ExitCode {
         let answered = ssh::askpass::run(socket, &words);
         return answered.unwrap_or_else(|failure| failure.report());
     }
+    if let Ok(passphrase) = std::env::var(modules::git::passphrase::VARIABLE) {
+        return modules::git::passphrase::answer(&passphrase, &words);
+    }
     if words == [process::BECOME] && applet(&called_as).is_none() {
         let error = process::become_user();
         return Failure::new(Exit::Software, error).report();

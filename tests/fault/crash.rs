@@ -2,15 +2,14 @@
 //! disk. Afterwards each file is old or new, the record is readable, and the next run completes the
 //! work.
 
-use std::collections::HashMap;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::path::PathBuf;
+use std::process::Command;
 
-use tests::program::{pinch_program, program, salt_call};
+use tests::program::{pinch_program, salt_call};
 use tests::scratch::Scratch;
+
+use super::inject::{BROKEN, FULL, KILLED, Subject};
 
 const FILES: usize = 20;
 
@@ -46,75 +45,23 @@ fn file(scratch: &Scratch, n: usize) -> PathBuf {
     scratch.tmp().join(format!("{n}.conf"))
 }
 
-/// Runs the files' SLS under `strace` with these options.
-fn traced(dir: &Path, options: &[String]) {
-    let traced = Command::new("strace")
-        .args(["-f", "--seccomp-bpf", "-qq", "-o"])
-        .arg(dir.join("trace"))
-        .args(options)
-        .args(program())
-        .arg("-c")
-        .arg(dir.join("etc"))
-        .args(["--local", "state.apply", "files"])
-        .stdin(Stdio::null())
-        .stdout(fs::File::create(dir.join("stdout")).unwrap())
-        .stderr(fs::File::create(dir.join("stderr")).unwrap())
-        .status();
-    traced.expect("strace is needed: apt-get install strace");
-}
+/// A run of the files' SLS.
+static RUN: Subject = Subject {
+    prepare: machine,
+    words: &["state.apply", "files"],
+    survives,
+};
 
-/// Returns how often a run makes a system call, in the thread that makes the most of these calls.
-fn calls(call: &str) -> usize {
-    let scratch = machine();
-    traced(scratch.path(), &["-e".to_owned(), format!("trace={call}")]);
-    let trace = fs::read_to_string(scratch.path().join("trace")).unwrap();
-    let mut counts = HashMap::<&str, usize>::new();
-    let named = format!(" {call}(");
-    for line in trace.lines().filter(|line| line.contains(&named)) {
-        *counts.entry(line.split(' ').next().unwrap()).or_default() += 1;
-    }
-    let count = counts.into_values().max().unwrap_or(0);
-    let said = fs::read_to_string(scratch.path().join("stderr")).unwrap();
-    assert!(
-        count > 0,
-        "strace reports no {call}; is this user allowed to trace processes? {said}"
-    );
-    count
-}
-
-/// Lets a run meet `fault` at each (or every `step`-th) call of this name.
 fn meets(call: &str, fault: &str, step: usize) {
-    let last = calls(call);
-    let (next, failures) = (AtomicUsize::new(1), Mutex::new(Vec::new()));
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                loop {
-                    let at = next.fetch_add(step, Ordering::Relaxed);
-                    if at > last {
-                        break;
-                    }
-                    if let Err(why) = survives(call, fault, at) {
-                        let mut failures = failures.lock().unwrap();
-                        failures.push(format!("{call} {at} of {last}, {fault}: {why}"));
-                    }
-                }
-            });
-        }
-    });
-    let failures = failures.into_inner().unwrap();
-    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    RUN.meets(call, fault, step);
 }
 
-fn survives(call: &str, fault: &str, at: usize) -> Result<(), String> {
-    let scratch = machine();
-    let inject = format!("inject={call}:{fault}:when={at}");
-    traced(scratch.path(), &["-e".to_owned(), inject]);
+fn survives(scratch: &Scratch, at: usize) -> Result<(), String> {
     for n in 0..FILES {
-        check_file(&scratch, n)?;
+        check_file(scratch, n)?;
     }
     if at.is_multiple_of(2) {
-        undone(&scratch)?;
+        undone(scratch)?;
     }
     let words = |words: [&str; 3]| words.map(str::to_owned);
     let listed = words(["saltutil.runner", "jobs.list_jobs", "--out=json"]);
@@ -130,7 +77,7 @@ fn survives(call: &str, fault: &str, at: usize) -> Result<(), String> {
         return Err(format!("the next run failed: {}", again.out));
     }
     for n in 0..FILES {
-        if fs::read_to_string(file(&scratch, n)).unwrap() != contents("new", n) {
+        if fs::read_to_string(file(scratch, n)).unwrap() != contents("new", n) {
             return Err(format!("file {n} is not new after the next run"));
         }
     }
@@ -177,10 +124,6 @@ fn check_file(scratch: &Scratch, n: usize) -> Result<(), String> {
         Err(error) => Err(format!("file {n} is lost: {error}")),
     }
 }
-
-const KILLED: &str = "signal=KILL";
-const FULL: &str = "error=ENOSPC";
-const BROKEN: &str = "error=EIO";
 
 #[test]
 fn killed_at_a_write() {

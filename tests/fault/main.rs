@@ -11,7 +11,9 @@
 
 mod crash;
 mod environments;
+mod git;
 mod handles;
+mod inject;
 mod limits;
 mod lock;
 mod machines;

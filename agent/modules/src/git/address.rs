@@ -7,6 +7,7 @@ use std::path::Path;
 
 use crate::exec::git::login::{Login, of_parts, of_url};
 
+use super::passphrase;
 use super::remotes::Options;
 
 /// The protocols that git may use.
@@ -20,6 +21,7 @@ pub(super) struct Address {
     login: Option<Login>,
     /// The file of the private key for ssh.
     privkey: Option<String>,
+    passphrase: Option<String>,
     is_verified: bool,
     proxy: Option<String>,
 }
@@ -83,11 +85,6 @@ impl Address {
                 value::secret::keep(&[secret], &text.into());
             }
         }
-        if !options.text("passphrase").is_empty() {
-            return Err(
-                "`passphrase` is not supported: use a key without one, or an ssh agent".into(),
-            );
-        }
         let some = |name| Some(options.text(name)).filter(|text| !text.is_empty());
         let (url, login) = with_login(url, some("user"), some("password"))?;
         if login.is_some() && url.starts_with("http://") && !options.is_set("insecure_auth") {
@@ -101,6 +98,7 @@ impl Address {
             url,
             login,
             privkey,
+            passphrase: some("passphrase"),
             is_verified: options.is_set("ssl_verify"),
             proxy: some("proxy"),
         })
@@ -135,8 +133,10 @@ impl Address {
 
     /// Returns the environment variables of git.
     pub(super) fn variables(&self) -> Vec<(String, String)> {
-        let mut ssh =
-            "ssh -o BatchMode=yes -o ConnectTimeout=30 -o ServerAliveInterval=15".to_owned();
+        let mut ssh = "ssh -o StrictHostKeyChecking=yes -o PreferredAuthentications=publickey -o ConnectTimeout=30 -o ServerAliveInterval=15".to_owned();
+        if self.passphrase.is_none() {
+            ssh.push_str(" -o BatchMode=yes");
+        }
         if let Some(key) = &self.privkey {
             let quoted = key.replace('\'', r"'\''");
             ssh.push_str(&format!(" -o IdentitiesOnly=yes -i '{quoted}'"));
@@ -161,6 +161,11 @@ impl Address {
             .into_iter()
             .chain([("GIT_SSH_COMMAND".to_owned(), ssh)])
             .chain(login)
+            .chain(
+                self.passphrase
+                    .iter()
+                    .flat_map(|text| passphrase::variables(text)),
+            )
             .collect()
     }
 }

@@ -100,7 +100,10 @@ impl Mirror {
         let lock = match &known {
             Some(known) => match self.try_lock()? {
                 Some(lock) => lock,
-                None => return Ok(known.clone()),
+                None => {
+                    self.warn_of_age(known);
+                    return Ok(known.clone());
+                }
             },
             None => self.locked()?,
         };
@@ -119,6 +122,17 @@ impl Mirror {
             now().saturating_sub(known.updated)
         ));
         Ok(known)
+    }
+
+    /// Logs a warning if the update of another process takes longer than it may.
+    fn warn_of_age(&self, known: &Heads) {
+        let age = now().saturating_sub(known.updated);
+        if age > (self.remote.interval + FETCH_MAX).as_secs() {
+            let late = format!(
+                "another process has not updated it in time. Using what was fetched {age} s ago"
+            );
+            log::warning(self.error(late).sentence());
+        }
     }
 
     /// Returns the commits of the last update.
@@ -266,7 +280,7 @@ impl Mirror {
             .map_err(Error::io(self.lock_path()))?;
         let before = Heads::read(&self.folder)?;
         let heads = self
-            .fetched()
+            .fetched(lock)
             .map_err(|error| self.error(error.sentence()))?;
         heads.write(&self.folder)?;
         self.remove_old_trees(&heads);
@@ -292,11 +306,20 @@ impl Mirror {
             address: &self.remote.address,
             variables: Vec::new(),
             patience,
+            lock: None,
+        }
+    }
+
+    /// Returns git for a command that changes the repository.
+    fn fetching<'a>(&'a self, lock: &'a File) -> Git<'a> {
+        Git {
+            lock: Some(lock),
+            ..self.git(FETCH_MAX)
         }
     }
 
     /// Fetches what is new, and returns the commits.
-    fn fetched(&self) -> Result<Heads, Error> {
+    fn fetched(&self, lock: &File) -> Result<Heads, Error> {
         self.create()?;
         remove_locks(&self.repository());
         let depth = self.remote.depth.to_string();
@@ -316,7 +339,7 @@ impl Mirror {
             self.remote.refspecs.iter().map(String::as_str).collect(),
         ]
         .concat();
-        self.git(FETCH_MAX).run(&all, "")?;
+        self.fetching(lock).run(&all, "")?;
         let names = self.git(LOCAL_MAX).run(
             &[
                 "for-each-ref",
@@ -338,7 +361,7 @@ impl Mirror {
             }
         }
         for pin in self.remote.pins() {
-            if let Some(commit) = self.pinned(pin)? {
+            if let Some(commit) = self.pinned(pin, lock)? {
                 heads.pins.insert(pin.to_owned(), commit);
             }
         }
@@ -389,7 +412,7 @@ impl Mirror {
     }
 
     /// Returns the commit with this number, which is fetched if the branches do not have it.
-    fn pinned(&self, number: &str) -> Result<Option<String>, Error> {
+    fn pinned(&self, number: &str, lock: &File) -> Result<Option<String>, Error> {
         if let Some(commit) = self.known(number)? {
             return Ok(Some(commit));
         }
@@ -408,7 +431,7 @@ impl Mirror {
             url,
             number,
         ];
-        if let Err(error) = self.git(FETCH_MAX).run(&words, "") {
+        if let Err(error) = self.fetching(lock).run(&words, "") {
             // It may be the name of a branch or tag.
             log::debug(format_args!("{}", self.error(error.sentence()).sentence()));
         }

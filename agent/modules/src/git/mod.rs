@@ -8,6 +8,7 @@ mod address;
 mod heads;
 mod mirror;
 mod objects;
+pub mod passphrase;
 mod program;
 mod remotes;
 

@@ -1,6 +1,7 @@
 //! Runs git for a mirror: with a deadline, with limits for what it prints and stores, and without the
 //! variables and settings of the caller.
 
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -28,6 +29,8 @@ pub(super) struct Git<'a> {
     pub(super) variables: Vec<(&'static str, PathBuf)>,
     /// The maximum time of a command.
     pub(super) patience: Duration,
+    /// The lock of the mirror, which git holds to its end, even if this process is killed before.
+    pub(super) lock: Option<&'a File>,
 }
 
 impl Git<'_> {
@@ -80,6 +83,11 @@ impl Git<'_> {
         reason = "a tree is read before there is a run whose settings machine::process needs"
     )]
     fn start(&self, words: &[&str]) -> io::Result<Child> {
+        // The lock belongs to all copies of its file, and the file is empty.
+        let stdin = match self.lock {
+            Some(lock) => lock.try_clone()?.into(),
+            None => Stdio::piped(),
+        };
         let passed = PASSED.iter();
         let passed = passed.filter_map(|name| Some((*name, std::env::var_os(name)?)));
         Command::new("git")
@@ -91,7 +99,7 @@ impl Git<'_> {
             .envs(self.address.variables())
             .env("GIT_DIR", &self.repository)
             .envs(self.variables.iter().map(|(name, value)| (*name, value)))
-            .stdin(Stdio::piped())
+            .stdin(stdin)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()

@@ -214,14 +214,14 @@ fn a_file_that_does_not_parse_names_its_place() {
 
 #[test]
 fn only_options_that_would_be_missed_are_warned_of() {
-    let minion = "id: 5\nmaster: \"h\"\npublish_port: 4505\nown: 1\ngitfs_remotes: [\"x\"]\nfile_roots:\nenvironment: \"dev\"\nauth_timeout: \"7\"\nfeatures: {\"x509_v2\": true}\n";
+    let minion = "id: 5\nmaster: \"h\"\npublish_port: 4505\nown: 1\ngrains_dirs: [\"x\"]\nfile_roots:\nenvironment: \"dev\"\nauth_timeout: \"7\"\nfeatures: {\"x509_v2\": true}\n";
     let folder = Folder::with(&[("minion", minion)]);
     let loaded = folder.load(Map::new()).unwrap();
     let path = folder.path();
     assert_eq!(
         loaded.warnings,
         [
-            format!("{path}/minion:5: option `gitfs_remotes` is not supported and has no effect"),
+            format!("{path}/minion:5: option `grains_dirs` is not supported and has no effect"),
             format!("{path}/minion:6: option `file_roots` has no value: using its default"),
             "The 'environment' minion config option has been renamed to 'saltenv'. Using dev as the 'saltenv' config value.".into(),
         ]
