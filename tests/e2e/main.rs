@@ -19,6 +19,7 @@ mod docs;
 mod examples;
 mod fleet;
 mod git_login;
+mod git_remotes;
 mod gpg;
 mod growth;
 mod inits;

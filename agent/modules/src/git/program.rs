@@ -55,6 +55,8 @@ impl Git<'_> {
         let ended = self.ended(&mut child);
         let errors = joined(errors).map_err(|error| failed(error.to_string()))?;
         let errors = state_text(&errors);
+        let lines = errors.lines().filter(|line| !line.is_empty());
+        let errors = lines.collect::<Vec<_>>().join("; ");
         match ended {
             Err(problem) => Err(failed(problem)),
             Ok(false) => Err(failed(errors)),
