@@ -53,7 +53,7 @@ fn all_text(folder: &Path) -> String {
 }
 
 #[test]
-fn repositories_are_read_from_servers_with_passwords_and_keys_that_nobody_sees() {
+fn repositories_are_read_from_servers_with_passwords_and_keys_and_no_secret_is_shown() {
     if !tests::skip::is_root() {
         return;
     }

@@ -40,7 +40,7 @@ pub(super) fn listening(fleet: &Fleet, tag: &str) -> Pipe {
 }
 
 /// Returns the tag and data of the next event.
-fn heard(pipe: &mut Pipe) -> (String, Value) {
+pub(super) fn heard(pipe: &mut Pipe) -> (String, Value) {
     match pipe.next(Some(PATIENCE)).unwrap() {
         Part::Data(event) => {
             let tag = event.get("tag").unwrap().to_text();

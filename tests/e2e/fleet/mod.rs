@@ -26,6 +26,7 @@ mod engines;
 mod event_return;
 mod events;
 mod faults;
+mod git;
 mod hook;
 mod hostile;
 mod identity;
