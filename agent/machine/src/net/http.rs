@@ -137,6 +137,8 @@ pub struct Request {
     pub timeout: Duration,
     /// The maximum size of the body in bytes; `None` means [`MAX_BODY`] or [`MAX_FILE`].
     pub max_body: Option<u64>,
+    /// The maximum number of redirects that are followed. With 0 a redirect is the response.
+    pub max_redirects: u32,
     /// The proxy's address, including its user.
     pub proxy: Option<String>,
 }
@@ -197,6 +199,7 @@ impl Request {
             connect_timeout: seconds("http_connect_timeout", 20),
             timeout: seconds("http_request_timeout", 3600),
             max_body: limit,
+            max_redirects: MAX_REDIRECTS,
             proxy: proxy(url, opts),
         }
     }
@@ -357,7 +360,7 @@ fn agent(request: &Request) -> Result<ureq::Agent, Error> {
     let config = ureq::Agent::config_builder()
         .http_status_as_error(false)
         .allow_non_standard_methods(true)
-        .max_redirects(MAX_REDIRECTS)
+        .max_redirects(request.max_redirects)
         .proxy(proxy)
         .tls_config(tls(request)?)
         .timeout_connect(Some(request.connect_timeout))
@@ -484,6 +487,9 @@ mod tests {
         );
         assert!(fetch(&request("/file")).is_err());
         assert!(fetch(&request("/loop")).is_err());
+        let mut unfollowed = request("/here");
+        unfollowed.max_redirects = 0;
+        assert_eq!(fetch(&unfollowed).unwrap().status, 302);
         let file = Request::get("file:///etc/passwd", &Opts::default());
         assert!(matches!(fetch(&file), Err(Error::Scheme(_))));
     }

@@ -38,7 +38,7 @@ state::exec_module! {
 }
 
 /// The `User-Agent` header that Salt sends.
-const AGENT: &str = "Salt/3008.5 http.query()";
+pub(crate) const AGENT: &str = "Salt/3008.5 http.query()";
 
 const DECODE_TYPES: [&str; 4] = ["json", "xml", "yaml", "plain"];
 
@@ -158,7 +158,7 @@ fn with_params(url: &str, params: &Map) -> String {
 }
 
 /// Encodes a dictionary as the fields of a form.
-fn form(fields: &Map) -> String {
+pub(crate) fn form(fields: &Map) -> String {
     let pairs = fields
         .iter()
         .map(|(name, value)| format!("{}={}", quoted(&name.to_text()), quoted(&value.to_text())));

@@ -84,10 +84,14 @@ pub(crate) mod lvm;
 #[cfg(feature = "gentoo")]
 pub(crate) mod makeconf;
 mod r#match;
+#[cfg(feature = "notifications")]
+pub(crate) mod mattermost;
 mod mine;
 mod minion;
 pub(crate) mod monit;
 pub(crate) mod mount;
+#[cfg(feature = "notifications")]
+pub(crate) mod msteams;
 #[cfg(feature = "databases")]
 pub(crate) mod mysql;
 mod network;
@@ -97,8 +101,12 @@ mod network_programs;
 pub(crate) mod nfs3;
 #[cfg(feature = "packet-filters")]
 pub(crate) mod nftables;
+#[cfg(feature = "notifications")]
+pub(crate) mod notify;
 #[cfg(feature = "languages")]
 pub(crate) mod npm;
+#[cfg(feature = "notifications")]
+pub(crate) mod pagerduty;
 mod pam;
 #[cfg(feature = "disks")]
 mod partition;
@@ -116,6 +124,8 @@ mod ps;
 mod ps_counters;
 mod ps_processes;
 mod publish;
+#[cfg(feature = "notifications")]
+pub(crate) mod pushover;
 #[cfg(feature = "languages")]
 pub(crate) mod pyenv;
 #[cfg(feature = "disks")]
@@ -139,6 +149,8 @@ mod sdb;
 pub(crate) mod selinux;
 pub(crate) mod service;
 pub(crate) mod shadow;
+#[cfg(feature = "notifications")]
+pub(crate) mod slack;
 mod slsutil;
 pub(crate) mod ssh;
 pub(crate) mod state;
@@ -154,6 +166,8 @@ mod sys;
 mod sysctl;
 mod sysfs;
 mod system;
+#[cfg(feature = "notifications")]
+pub(crate) mod telegram;
 mod temp;
 mod test;
 mod timezone;
@@ -277,11 +291,15 @@ pub const MODULES: &[Module<Value>] = &[
     #[cfg(feature = "gentoo")]
     makeconf::MODULE,
     r#match::MODULE,
+    #[cfg(feature = "notifications")]
+    mattermost::MODULE,
     mine::MODULE,
     minion::MODULE,
     monit::MODULE,
     mount::MODULE,
     mount::fstab::MODULE,
+    #[cfg(feature = "notifications")]
+    msteams::MODULE,
     #[cfg(feature = "databases")]
     mysql::MODULE,
     #[cfg(feature = "databases")]
@@ -299,6 +317,8 @@ pub const MODULES: &[Module<Value>] = &[
     nftables::MODULE,
     #[cfg(feature = "languages")]
     npm::MODULE,
+    #[cfg(feature = "notifications")]
+    pagerduty::MODULE,
     pam::MODULE,
     #[cfg(feature = "disks")]
     partition::MODULE,
@@ -337,6 +357,8 @@ pub const MODULES: &[Module<Value>] = &[
     ps_counters::MODULE,
     ps_processes::MODULE,
     publish::MODULE,
+    #[cfg(feature = "notifications")]
+    pushover::MODULE,
     #[cfg(feature = "languages")]
     pyenv::MODULE,
     #[cfg(feature = "disks")]
@@ -362,6 +384,8 @@ pub const MODULES: &[Module<Value>] = &[
     selinux::policy::MODULE,
     service::MODULE,
     shadow::MODULE,
+    #[cfg(feature = "notifications")]
+    slack::MODULE,
     slsutil::MODULE,
     ssh::MODULE,
     ssh::auth::MODULE,
@@ -379,6 +403,8 @@ pub const MODULES: &[Module<Value>] = &[
     sysctl::MODULE,
     sysfs::MODULE,
     system::MODULE,
+    #[cfg(feature = "notifications")]
+    telegram::MODULE,
     temp::MODULE,
     test::MODULE,
     timezone::MODULE,

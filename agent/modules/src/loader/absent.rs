@@ -124,6 +124,19 @@ const FAMILIES: &[Family] = &[
         ],
     },
     Family {
+        feature: "notifications",
+        built: cfg!(feature = "notifications"),
+        states: &["msteams", "pagerduty", "pushover", "slack"],
+        functions: &[
+            "mattermost",
+            "msteams",
+            "pagerduty",
+            "pushover",
+            "slack",
+            "telegram",
+        ],
+    },
+    Family {
         feature: "packet-filters",
         built: cfg!(feature = "packet-filters"),
         states: &["firewalld", "ipset", "iptables", "nftables"],
@@ -175,16 +188,16 @@ const STATES: &str = "\
     cimc cisconso cloud consul container cryptdev csf cyg debconfmod dellchassis docker drac dracr \
     dvs elasticsearch eselect esxi ethtool glance glusterfs gnomedesktop grafana heat htpasswd \
     icinga2 idem influxdb infoblox ipmi jboss7 jenkins kapacitor kernelpkg keystone keystone_user \
-    kubernetes layman ldap libcloud linux_acl logadm lvs lxc lxd marathon mdadm mdadm_raid memcached \
-    modjk mongodb mongodb_database mongodb_user msteams mysql net_napalm netacl netconfig netntp \
+    kubernetes layman ldap libcloud linux_acl logadm lvs lxc lxd marathon mdadm mdadm_raid \
+    memcached modjk mongodb mongodb_database mongodb_user mysql net_napalm netacl netconfig netntp \
     netsnmp netusers nexus nova ntp nxos openvswitch openvswitch_bridge openvswitch_port opsgenie \
-    pagerduty panos pbm pcs pdbedit pip_state pkgbuild pkgng ports powerpath probes proxy pushover \
-    pyrax pyrax_queues rbac_solaris rdp reg rest_cf rvm salt_master salt_proxy saltclass saltmod \
-    serverdensity slack smartos smtp snapper solrcloud splunk splunk_search sqlite3 ssh ssh_pki ssl \
-    syslog_ng sysrc telemetry testinframod tomcat trafficserver uptime vagrant vault vbox_guest \
-    victorops virt vmc win_system winrepo wordpress xml xmpp zabbix_action zabbix_host \
-    zabbix_hostgroup zabbix_mediatype zabbix_template zabbix_user zabbix_usergroup zabbix_usermacro \
-    zabbix_valuemap zcbuildout zenoss zfs zk_concurrency zone zookeeper zpool";
+    panos pbm pcs pdbedit pip_state pkgbuild pkgng ports powerpath probes proxy pyrax pyrax_queues \
+    rbac_solaris rdp reg rest_cf rvm salt_master salt_proxy saltclass saltmod serverdensity \
+    smartos smtp snapper solrcloud splunk splunk_search sqlite3 ssh ssh_pki ssl syslog_ng sysrc \
+    telemetry testinframod tomcat trafficserver uptime vagrant vault vbox_guest victorops virt vmc \
+    win_system winrepo wordpress xml xmpp zabbix_action zabbix_host zabbix_hostgroup \
+    zabbix_mediatype zabbix_template zabbix_user zabbix_usergroup zabbix_usermacro zabbix_valuemap \
+    zcbuildout zenoss zfs zk_concurrency zone zookeeper zpool";
 
 /// Functions of Salt that this program lacks, although it has their modules.
 pub const STATE_FUNCTIONS: &[&str] = &[

@@ -70,6 +70,8 @@ mod makeconf;
 mod module;
 mod monit;
 mod mount;
+#[cfg(feature = "notifications")]
+mod msteams;
 #[cfg(feature = "databases")]
 mod mysql;
 #[cfg(feature = "interfaces")]
@@ -80,6 +82,8 @@ mod nfs_export;
 mod nftables;
 #[cfg(feature = "languages")]
 mod npm;
+#[cfg(feature = "notifications")]
+mod pagerduty;
 #[cfg(feature = "languages")]
 mod pecl;
 mod pip;
@@ -90,6 +94,8 @@ mod portage_config;
 #[cfg(feature = "databases")]
 mod postgres;
 mod process;
+#[cfg(feature = "notifications")]
+mod pushover;
 #[cfg(feature = "languages")]
 mod pyenv;
 #[cfg(feature = "disks")]
@@ -109,6 +115,8 @@ mod schedule;
 #[cfg(feature = "selinux")]
 mod selinux;
 mod service;
+#[cfg(feature = "notifications")]
+mod slack;
 mod ssh_auth;
 mod ssh_known_hosts;
 mod stateconf;
@@ -227,6 +235,8 @@ pub const MODULES: &[Module<Ret>] = &[
     monit::MODULE,
     mount::MODULE,
     mount::fstab::MODULE,
+    #[cfg(feature = "notifications")]
+    msteams::MODULE,
     #[cfg(feature = "databases")]
     mysql::database::MODULE,
     #[cfg(feature = "databases")]
@@ -243,6 +253,8 @@ pub const MODULES: &[Module<Ret>] = &[
     nftables::MODULE,
     #[cfg(feature = "languages")]
     npm::MODULE,
+    #[cfg(feature = "notifications")]
+    pagerduty::MODULE,
     #[cfg(feature = "languages")]
     pecl::MODULE,
     pip::MODULE,
@@ -271,6 +283,8 @@ pub const MODULES: &[Module<Ret>] = &[
     #[cfg(feature = "databases")]
     postgres::user::MODULE,
     process::MODULE,
+    #[cfg(feature = "notifications")]
+    pushover::MODULE,
     #[cfg(feature = "languages")]
     pyenv::MODULE,
     #[cfg(feature = "disks")]
@@ -300,6 +314,8 @@ pub const MODULES: &[Module<Ret>] = &[
     #[cfg(feature = "selinux")]
     selinux::MODULE,
     service::MODULE,
+    #[cfg(feature = "notifications")]
+    slack::MODULE,
     ssh_auth::MODULE,
     ssh_known_hosts::MODULE,
     stateconf::MODULE,
