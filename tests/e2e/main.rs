@@ -27,6 +27,7 @@ mod lint;
 mod look;
 mod lsp;
 mod managers;
+mod notifications;
 mod orch;
 mod packaging;
 mod pkg;

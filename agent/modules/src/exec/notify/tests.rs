@@ -183,7 +183,10 @@ fn requests_and_returns_are_those_that_salt_recorded() {
     let (cases, answers) = (file("cases.json"), file("answers.json"));
     assert_eq!(cases.len(), answers.len());
     for (name, case) in &cases {
-        let answer = answers.get(name.as_str().unwrap()).and_then(Value::as_map).unwrap();
+        let answer = answers
+            .get(name.as_str().unwrap())
+            .and_then(Value::as_map)
+            .unwrap();
         check(&name.to_text(), case.as_map().unwrap(), answer);
     }
 }
