@@ -12,7 +12,8 @@ state::exec_module! {
     /// Send events to PagerDuty.
     ///
     /// A profile of the configuration or the pillar has `pagerduty.subdomain`, and
-    /// `pagerduty.api_key` for calls without a service key.
+    /// `pagerduty.api_key` for calls without a service key. `pagerduty.api_url` replaces the address
+    /// of PagerDuty, for a proxy.
     mod pagerduty;
 
     /// Create an event.

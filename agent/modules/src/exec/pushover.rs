@@ -12,7 +12,7 @@ state::exec_module! {
     /// Send messages to Pushover.
     ///
     /// The options `pushover.token` and `pushover.user`, or these keys of the profile `pushover`, are
-    /// the defaults.
+    /// the defaults. `pushover.api_url` replaces the address of Pushover, for a proxy.
     mod pushover;
 
     /// Send a message to a user or a group.

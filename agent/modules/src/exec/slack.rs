@@ -11,7 +11,8 @@ state::exec_module! {
     /// Send messages to Slack.
     ///
     /// The option `slack.api_key`, or `api_key` of the profile `slack`, is the key of the API. The
-    /// option `slack.hook`, or `hook` of the profile, is the incoming webhook.
+    /// option `slack.hook`, or `hook` of the profile, is the incoming webhook. `slack.api_url` and
+    /// `slack.hook_url` replace the addresses of Slack, for a proxy.
     mod slack;
 
     /// Return all rooms.

@@ -11,7 +11,7 @@ state::exec_module! {
     /// Send messages to Telegram.
     ///
     /// The options `telegram.chat_id` and `telegram.token`, or these keys of the profile `telegram`,
-    /// are the defaults.
+    /// are the defaults. `telegram.api_url` replaces the address of Telegram, for a proxy.
     mod telegram;
 
     /// Send a message to a chat. Returns False if Telegram refuses it.
