@@ -540,7 +540,7 @@ mod tests {
             call("list_functions", "test.p*"),
             "['test.ping', 'test.provider', 'test.providers']"
         );
-        assert_eq!(call("list_modules", "mat*"), "['match']");
+        assert_eq!(call("list_modules", "matc*"), "['match']");
         assert_eq!(call("list_returners", "sys*"), "['syslog']");
         assert_eq!(
             call("list_returner_functions", "syslog"),
