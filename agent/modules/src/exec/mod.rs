@@ -166,6 +166,8 @@ mod sys;
 mod sysctl;
 mod sysfs;
 mod system;
+mod system_clock;
+mod system_computer;
 #[cfg(feature = "notifications")]
 pub(crate) mod telegram;
 mod temp;

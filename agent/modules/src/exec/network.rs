@@ -580,7 +580,8 @@ fn is_loopback(_cx: &Exec, args: IsLoopback) -> Result<Value, Error> {
     Ok(parsed(&args.ip_addr)?.is_loopback().into())
 }
 
-fn hostname() -> String {
+/// Returns the host name.
+pub(super) fn hostname() -> String {
     rustix::system::uname()
         .nodename()
         .to_string_lossy()
@@ -605,6 +606,11 @@ fn mod_hostname(cx: &Exec, args: ModHostname) -> Result<Value, Error> {
     let Some(new) = args.hostname else {
         return Ok(false.into());
     };
+    Ok(rename(cx, &new)?.into())
+}
+
+/// Sets the host name, now and for the next start. Returns false if `hostnamectl` fails.
+pub(super) fn rename(cx: &Exec, new: &str) -> Result<bool, Error> {
     let allowed = |sign: char| sign.is_ascii_alphanumeric() || matches!(sign, '.' | '-' | '_');
     if new.is_empty() || new.starts_with(['-', '.']) || !new.chars().all(allowed) {
         return Err(Error::refused(format!("invalid host name '{new}'")));
@@ -612,15 +618,15 @@ fn mod_hostname(cx: &Exec, args: ModHostname) -> Result<Value, Error> {
     let old = fqdn()?;
     let hostnamectl = which("hostnamectl").filter(|_| booted());
     if let Some(hostnamectl) = hostnamectl {
-        let words = [hostnamectl.as_str(), "set-hostname", &new];
+        let words = [hostnamectl.as_str(), "set-hostname", new];
         if !Process::words(words).run(cx)?.success() {
-            return Ok(false.into());
+            return Ok(false);
         }
     } else {
         rustix::system::sethostname(new.as_bytes())
             .map_err(|problem| Error::refused(format!("cannot set the host name: {problem}")))?;
     }
-    rewrite(cx, "/etc/hosts", |line| renamed(line, &old, &new))?;
+    rewrite(cx, "/etc/hosts", |line| renamed(line, &old, new))?;
     let grains = cx.grains();
     match grains.get("os_family").and_then(Value::as_str) {
         Some("RedHat") => rewrite(cx, "/etc/sysconfig/network", |line| {
@@ -643,7 +649,7 @@ fn mod_hostname(cx: &Exec, args: ModHostname) -> Result<Value, Error> {
         }
         _ => {}
     }
-    Ok(true.into())
+    Ok(true)
 }
 
 /// Replaces the lines of a file for which `changed` returns a new line. A missing file is not

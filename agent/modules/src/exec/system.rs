@@ -1,4 +1,5 @@
-//! The `system` execution module: reports the time, and halts or reboots the machine.
+//! The `system` execution module: reads and sets the clock and the names of the machine, and halts or
+//! reboots it.
 
 use jiff::Zoned;
 use jiff::fmt::strtime;
@@ -7,9 +8,23 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
+use super::system_clock::{self, Fields, date_of, time_of};
+use super::{network, system_computer};
+
 state::exec_module! {
-    /// Report the date and the time, and halt or reboot the machine.
+    /// Read and set the date, the time and the names of the machine, and halt or reboot it.
     mod system;
+
+    /// Return the description of the machine, `PRETTY_HOSTNAME` in `/etc/machine-info`; `False` if
+    /// there is none.
+    ///
+    ///     salt-call system.get_computer_desc
+    fn get_computer_desc(GetComputerDesc {});
+
+    /// Return the host name.
+    ///
+    ///     salt-call system.get_computer_name
+    fn get_computer_name(GetComputerName {});
 
     /// Return the date, such as `Tue 11/24/2026`.
     ///
@@ -34,6 +49,11 @@ state::exec_module! {
         /// The offset from UTC, such as `+0200`; the time zone of the machine if not given.
         utc_offset: Value = Value::Null,
     });
+
+    /// Return whether the machine has a hardware clock that can be set.
+    ///
+    ///     salt-call system.has_settable_hwclock
+    fn has_settable_hwclock(HasSettableHwclock {});
 
     /// Halt the machine.
     ///
@@ -61,6 +81,64 @@ state::exec_module! {
         at_time: Value = Value::Null,
     });
 
+    /// Set the description of the machine, `PRETTY_HOSTNAME` in `/etc/machine-info`.
+    ///
+    ///     salt-call system.set_computer_desc 'Web server in room 5'
+    fn set_computer_desc(SetComputerDesc {
+        /// The description.
+        desc: String,
+    });
+
+    /// Set the host name, as `network.mod_hostname` does.
+    ///
+    ///     salt-call system.set_computer_name web1.example.com
+    fn set_computer_name(SetComputerName {
+        /// The new name.
+        hostname: String,
+    });
+
+    /// Set the date, and the hardware clock if there is one. The time of the day stays.
+    ///
+    ///     salt-call system.set_system_date 2026-11-24
+    fn set_system_date(SetSystemDate {
+        /// The date: `YYYY-MM-DD`, `MM-DD-YYYY`, `MM-DD-YY`, or one of these with slashes.
+        newdate: String,
+        /// The offset from UTC, such as `+0200`; the time zone of the machine if not given.
+        utc_offset: Value = Value::Null,
+    });
+
+    /// Set the date and the time, and the hardware clock if there is one. A part that is not given
+    /// stays.
+    ///
+    ///     salt-call system.set_system_date_time 2026 11 24 13 5 0
+    fn set_system_date_time(SetSystemDateTime {
+        /// The year.
+        years: Option<i64> = None,
+        /// The month, from 1 to 12.
+        months: Option<i64> = None,
+        /// The day of the month.
+        days: Option<i64> = None,
+        /// The hour, from 0 to 23.
+        hours: Option<i64> = None,
+        /// The minute.
+        minutes: Option<i64> = None,
+        /// The second.
+        seconds: Option<i64> = None,
+        /// The offset from UTC, such as `+0200`; the time zone of the machine if not given.
+        utc_offset: Value = Value::Null,
+    });
+
+    /// Set the time, and the hardware clock if there is one. The date stays. Returns `False` if the
+    /// text is not a time.
+    ///
+    ///     salt-call system.set_system_time "'13:05'"
+    fn set_system_time(SetSystemTime {
+        /// The time: `HH:MM` or `HH:MM:SS`, on a clock with 24 hours or with ` AM` or ` PM`.
+        newtime: String,
+        /// The offset from UTC, such as `+0200`; the time zone of the machine if not given.
+        utc_offset: Value = Value::Null,
+    });
+
     /// Shut the machine down.
     ///
     ///     salt-call system.shutdown 5
@@ -70,11 +148,20 @@ state::exec_module! {
     });
 }
 
+/// Returns the offset of an argument; `None` if it is not given.
+fn given_offset(utc_offset: &Value) -> Result<Option<Offset>, Error> {
+    if utc_offset.is_null() {
+        return Ok(None);
+    }
+    let offset = offset(&utc_offset.to_text());
+    let wrong = || Error::unexpected("Invalid UTC offset".to_owned());
+    offset.ok_or_else(wrong).map(Some)
+}
+
 /// Returns the current time in a format of strftime.
 fn now(layout: &str, utc_offset: &Value) -> Result<Value, Error> {
     let mut moment = Zoned::now();
-    if !utc_offset.is_null() {
-        let offset = offset(&utc_offset.to_text()).ok_or("Invalid UTC offset")?;
+    if let Some(offset) = given_offset(utc_offset)? {
         moment = moment.with_time_zone(TimeZone::fixed(offset));
     }
     let shown = strtime::format(layout, &moment);
@@ -106,6 +193,59 @@ fn get_system_date_time(_cx: &Exec, args: DateTime) -> Result<Value, Error> {
 
 fn get_system_time(_cx: &Exec, args: Time) -> Result<Value, Error> {
     now("%I:%M:%S %p", &args.utc_offset)
+}
+
+fn has_settable_hwclock(cx: &Exec, _: HasSettableHwclock) -> Result<Value, Error> {
+    Ok(system_clock::has_hardware(cx)?.into())
+}
+
+fn set_system_date(cx: &Exec, args: SetSystemDate) -> Result<Value, Error> {
+    let wrong = || Error::unexpected("Invalid date format".to_owned());
+    let [year, month, day] = date_of(&args.newdate).ok_or_else(wrong)?;
+    let fields = [Some(year), Some(month), Some(day), None, None, None];
+    set(cx, fields, &args.utc_offset)
+}
+
+fn set_system_time(cx: &Exec, args: SetSystemTime) -> Result<Value, Error> {
+    let Some([hour, minute, second]) = time_of(&args.newtime) else {
+        return Ok(false.into());
+    };
+    let fields = [None, None, None, Some(hour), Some(minute), Some(second)];
+    set(cx, fields, &args.utc_offset)
+}
+
+fn set_system_date_time(cx: &Exec, args: SetSystemDateTime) -> Result<Value, Error> {
+    let fields = [
+        args.years,
+        args.months,
+        args.days,
+        args.hours,
+        args.minutes,
+        args.seconds,
+    ];
+    set(cx, fields, &args.utc_offset)
+}
+
+fn set(cx: &Exec, fields: Fields, utc_offset: &Value) -> Result<Value, Error> {
+    system_clock::set(cx, fields, given_offset(utc_offset)?)?;
+    Ok(true.into())
+}
+
+fn get_computer_name(_cx: &Exec, _: GetComputerName) -> Result<Value, Error> {
+    Ok(network::hostname().into())
+}
+
+fn set_computer_name(cx: &Exec, args: SetComputerName) -> Result<Value, Error> {
+    Ok(network::rename(cx, &args.hostname)?.into())
+}
+
+fn get_computer_desc(cx: &Exec, _: GetComputerDesc) -> Result<Value, Error> {
+    let desc = system_computer::description(cx)?;
+    Ok(desc.map_or_else(|| false.into(), Value::from))
+}
+
+fn set_computer_desc(cx: &Exec, args: SetComputerDesc) -> Result<Value, Error> {
+    Ok(system_computer::describe(cx, &args.desc)?.into())
 }
 
 /// Runs a program of the machine and returns its output.
