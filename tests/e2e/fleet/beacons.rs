@@ -133,3 +133,50 @@ fn beacon_states_manage_what_the_running_minion_looks_at() {
     );
     state("absent memusage", "memusage not configured in beacons");
 }
+
+#[test]
+fn states_with_the_argument_beacon_add_beacons_for_what_they_manage() {
+    let mut fleet = Fleet::with("auto_accept: True\n");
+    fleet.start_minion("m1", "");
+    let here = fleet.path("watched");
+    let sls = format!(
+        "{0}:\n  file.directory:\n    - beacon: True\n    - beacon_data: {{interval: 3600, exclude: ['*.swp']}}\n\
+         {0}/file:\n  file.managed:\n    - contents: x\n    - beacon: True\n",
+        here.display()
+    );
+    fleet.write("salt/watched.sls", &sls);
+    let ran = |words: &[&str]| {
+        let words = [&["salt", "--out=json", "--static", "-t", "60", "m1"], words].concat();
+        fleet.run(&words).out
+    };
+    fleet.soon("the minion answers", || {
+        ran(&["test.ping"]).contains("true")
+    });
+    let first = ran(&["state.apply", "watched"]);
+    let name = format!("beacon_inotify_{}", here.display());
+    for name in [&name, &format!("{name}/file")] {
+        let comment = format!("\"Adding {name} to beacons\"");
+        assert!(first.contains(&comment), "{first}");
+    }
+    let listed: serde_json::Value =
+        serde_json::from_str(&ran(&["beacons.list", "return_yaml=False"])).unwrap();
+    let path = here.to_str().unwrap();
+    let folder = serde_json::json!({
+        "mask": ["create", "delete", "modify"],
+        "auto_add": true,
+        "recurse": true,
+        "exclude": ["*.swp"],
+    });
+    let expected = serde_json::json!([
+        {"files": {path: folder}},
+        {"interval": 3600},
+        {"coalesce": false},
+        {"beacon_module": "inotify"},
+    ]);
+    assert_eq!(listed["m1"][&name], expected);
+    let again = ran(&["state.apply", "watched"]);
+    assert!(
+        again.contains(&format!("Job {name} in correct state")),
+        "{again}"
+    );
+}

@@ -156,3 +156,81 @@ fn disabled(cx: &Exec, args: Disabled) -> Result<Ret, Error> {
     let done = format!("Disabled beacon {name}.");
     call_beacons(cx, "disable_beacon", name, None, kwargs, done)
 }
+
+state::argument_group! {
+    /// The arguments of `mod_beacon` in each module.
+    pub(super) struct Wanted {
+        /// The function of the state.
+        sfun: Value = Value::Null,
+        /// True to add a beacon.
+        beacon: Value = Value::Null,
+        /// Settings of the beacon. The others have their defaults.
+        beacon_data: Map = Map::new(),
+    }
+}
+
+impl Wanted {
+    /// Adds a beacon of a kind for the state `name`, with the settings that `settings` makes of
+    /// `beacon_data`. `refusal` makes the comment for functions other than `functions`.
+    pub(super) fn added(
+        &self,
+        cx: &Exec,
+        (kind, name): (&str, &str),
+        functions: &[&str],
+        refusal: impl Fn(&str) -> String,
+        settings: impl Fn(&Map) -> Map,
+    ) -> Result<Ret, Error> {
+        let sfun = self.sfun.to_text();
+        if !functions.contains(&sfun.as_str()) {
+            return Ok(Ret::failed(refusal(&sfun)));
+        }
+        if !self.beacon.is_true() {
+            return Ok(Ret::ok("Not adding beacon."));
+        }
+        let name = format!("beacon_{kind}_{name}");
+        let wanted = Present {
+            name: name.clone(),
+            save: false,
+            kwargs: settings(&self.beacon_data).with("beacon_module", kind),
+        };
+        let ret = present(cx, wanted)?;
+        Ok(Ret {
+            name: Some(name),
+            ..ret
+        })
+    }
+}
+
+/// Returns a setting of `beacon_data`, or its default.
+pub(super) fn default(data: &Map, name: &str, default: Value) -> Value {
+    data.get(name).cloned().unwrap_or(default)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{apply, exec, json};
+
+    #[test]
+    fn a_state_adds_a_beacon_only_on_request_and_of_supported_functions() {
+        let cx = exec();
+        let comment = |full: &str, kwargs: &str| {
+            let ret = apply(&cx, full, json(kwargs)).unwrap();
+            (ret.result, ret.comment)
+        };
+        for (module, function) in [
+            ("file", "managed"),
+            ("pkg", "installed"),
+            ("service", "running"),
+        ] {
+            let full = format!("{module}.mod_beacon");
+            let not = format!(r#"{{"name": "x", "sfun": "{function}", "beacon": false}}"#);
+            let not = comment(&full, &not);
+            assert_eq!(not, (Some(true), "Not adding beacon.".to_owned()), "{full}");
+            let other = r#"{"name": "x", "sfun": "other", "beacon": true}"#;
+            let (result, text) = comment(&full, other);
+            assert_eq!(result, Some(false), "{full}");
+            let start = format!("{module}.other does not work with the ");
+            assert!(text.starts_with(&start), "{text}");
+        }
+    }
+}

@@ -183,6 +183,7 @@ pub const MODULES: &[Module<Ret>] = &[
     file::absent::MODULE,
     file::accumulated::MODULE,
     file::append::MODULE,
+    file::beacon::MODULE,
     file::blockreplace::MODULE,
     file::cached::MODULE,
     file::comment::MODULE,

@@ -11,6 +11,7 @@ use value::{Map, Value};
 pub(crate) mod absent;
 pub(crate) mod accumulated;
 pub(crate) mod append;
+pub(crate) mod beacon;
 pub(crate) mod blockreplace;
 pub(crate) mod cached;
 pub(crate) mod clean;

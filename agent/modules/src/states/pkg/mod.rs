@@ -17,6 +17,7 @@ use value::{Map, Value};
 
 use crate::exec::pkg::providers::transaction::refresh_mark;
 use crate::exec::pkg::providers::{self, Provider};
+use crate::states::beacon::Wanted;
 
 /// Arguments that states of packages pass on to the package manager of this machine.
 const PROVIDER_ARGUMENTS: &[&str] = &[
@@ -233,6 +234,19 @@ state::state_module! {
         ..kwargs
     });
 
+    /// Add a beacon for the packages of a state `pkg.installed` or `pkg.removed` with the argument
+    /// `beacon`.
+    ///
+    ///     nginx:
+    ///       pkg.installed:
+    ///         - beacon: True
+    fn mod_beacon(ModBeacon {
+        /// The package.
+        name: String,
+        #[group] wanted: Wanted,
+        ..kwargs
+    });
+
     /// Run the watching function again because a watched state changed something.
     ///
     ///     nginx:
@@ -305,6 +319,18 @@ fn downloaded(cx: &Exec, args: Downloaded) -> Result<Ret, Error> {
 
 fn group_installed(cx: &Exec, args: GroupInstalled) -> Result<Ret, Error> {
     group::run(cx, args)
+}
+
+fn mod_beacon(cx: &Exec, args: ModBeacon) -> Result<Ret, Error> {
+    let subject = ("pkg", args.name.as_str());
+    let refusal =
+        |sfun: &str| format!("pkg.{sfun} does not work with the mod_beacon state function");
+    args.wanted
+        .added(cx, subject, &["installed", "removed"], refusal, |_| {
+            let own = || Value::list([args.name.as_str().into()]);
+            let pkgs = args.kwargs.get("pkgs").cloned().unwrap_or_else(own);
+            Map::new().with("pkgs", pkgs).with("interval", 60)
+        })
 }
 
 fn mod_watch(cx: &Exec, mut args: ModWatch) -> Result<Ret, Error> {

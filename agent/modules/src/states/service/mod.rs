@@ -14,6 +14,7 @@ use value::{Map, Value};
 use crate::exec::service::inverse::RUNNING;
 use crate::exec::service::providers;
 use crate::loader::needs;
+use crate::states::beacon::{Wanted, default};
 
 state::state_module! {
     /// Manage services: whether they run now, and whether they start with the system.
@@ -97,6 +98,21 @@ state::state_module! {
         name: String,
         /// True for a mask that lasts until the next start of the system.
         runtime: bool = false,
+    });
+
+    /// Add a beacon for the service of a state `service.running` or `service.dead` with the argument
+    /// `beacon`. The argument `beacon_data` has settings of the beacon.
+    ///
+    ///     nginx:
+    ///       service.running:
+    ///         - beacon: True
+    ///         - beacon_data:
+    ///             interval: 10
+    fn mod_beacon(ModBeacon {
+        /// The name of the service.
+        name: String,
+        #[group] wanted: Wanted,
+        ..kwargs
     });
 
     /// Restart, reload, start or stop a service because a watched state changed something.
@@ -430,6 +446,28 @@ fn masked(cx: &Exec, args: Masked) -> Result<Ret, Error> {
 fn unmasked(cx: &Exec, args: Unmasked) -> Result<Ret, Error> {
     let service = Service::new(cx, &args.name, None, Map::new())?;
     mask::set(&service, false, args.runtime)
+}
+
+fn mod_beacon(cx: &Exec, args: ModBeacon) -> Result<Ret, Error> {
+    let subject = ("service", args.name.as_str());
+    let refusal =
+        |sfun: &str| format!("service.{sfun} does not work with the beacon state function");
+    args.wanted
+        .added(cx, subject, &["running", "dead"], refusal, |data| {
+            let mut service = Map::new()
+                .with("onchangeonly", default(data, "onchangeonly", true.into()))
+                .with("delay", default(data, "delay", 0.into()))
+                .with(
+                    "emitatstartup",
+                    default(data, "emitatstartup", false.into()),
+                );
+            if let Some(file) = data.get("uncleanshutdown") {
+                service.insert("uncleanshutdown", file.clone());
+            }
+            Map::new()
+                .with("services", Map::new().with(&args.name, service))
+                .with("interval", default(data, "interval", 60.into()))
+        })
 }
 
 fn mod_watch(cx: &Exec, args: ModWatch) -> Result<Ret, Error> {
