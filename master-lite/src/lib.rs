@@ -34,8 +34,9 @@ pub fn registry() -> &'static Registry {
     &runners::REGISTRY
 }
 
-/// Returns the name of each function of the wheel module `key`, its arguments, and how many of them
-/// must be given.
-pub fn wheel_key() -> impl Iterator<Item = (&'static str, &'static [&'static str], usize)> {
-    wheel::key::functions()
+/// Returns the module and the name of each wheel function that needs the master, its arguments, and
+/// how many of them must be given.
+pub fn wheel() -> impl Iterator<Item = (&'static str, &'static str, &'static [&'static str], usize)>
+{
+    wheel::functions()
 }

@@ -28,7 +28,7 @@ const MASTER: House = House {
         ("jobs::minions", "Minions: their connections"),
         ("cluster", "Cluster: several masters with one store"),
         ("keys", "Keys: in the store, and as files"),
-        ("wheel", "Wheel: the functions about keys"),
+        ("wheel", "Wheel: the functions about keys and connections"),
         ("jobs::waiting", "Waiting: the callers of jobs"),
         ("jobs::targets", "Targets: who matches"),
         ("jobs", "Jobs"),

@@ -62,7 +62,11 @@ impl Client {
                     || absent::RUNNERS.contains(&name)
                     || self.is_of_tree(cx, name)
             }
-            Self::Wheel => find(registry.wheel, name).is_some() || self.is_of_tree(cx, name),
+            Self::Wheel => {
+                find(registry.wheel, name).is_some()
+                    || absent::WHEEL.contains(&name)
+                    || self.is_of_tree(cx, name)
+            }
         }
     }
 
@@ -81,6 +85,10 @@ impl Client {
     }
 
     fn names(self, cx: &Exec) -> Vec<String> {
+        let with = |own: Vec<String>, more: &[&str]| {
+            let more = more.iter().map(|name| (*name).to_owned());
+            own.into_iter().chain(more).collect()
+        };
         let of = |modules: &'static [Module<Value>]| {
             let each = modules.iter().flat_map(|module| {
                 let functions = module.functions.iter();
@@ -91,12 +99,8 @@ impl Client {
         let registry = cx.shared.registry;
         match self {
             Self::Module => cx.function_names(),
-            Self::Wheel => of(registry.wheel),
-            Self::Runner => {
-                let own: Vec<String> = of(registry.runners);
-                let more = absent::RUNNERS.iter().map(|name| (*name).to_owned());
-                own.into_iter().chain(more).collect()
-            }
+            Self::Wheel => with(of(registry.wheel), absent::WHEEL),
+            Self::Runner => with(of(registry.runners), absent::RUNNERS),
         }
     }
 

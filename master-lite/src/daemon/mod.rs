@@ -162,6 +162,7 @@ impl Master {
             events: events.clone(),
             keys: keys.clone(),
             rotation: rotation.clone(),
+            minions: minions.clone(),
         };
         let hosts = Hosts::new(&opts, &runners::REGISTRY, &events);
         let jobs = jobs(&opts, (&store, &minions), (&refusals, &metrics), hosts);

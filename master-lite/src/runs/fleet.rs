@@ -17,6 +17,7 @@ use super::{Runners, Runs};
 use crate::cluster::RunCopy as Copy;
 use crate::jobs::{JobEvent, NoReturn};
 use crate::store::{Event, Seen, Store, Watch};
+use crate::wheel::Wheel;
 
 /// The minions of a master, as targets.
 #[derive(Clone)]
@@ -111,8 +112,8 @@ impl Targets for Fleet {
 
     fn ask(&self, _cx: &Exec, ask: Ask) -> Result<Option<Value>, Error> {
         match ask {
-            Ask::Wheel { fun, arg } if fun.starts_with("key.") => {
-                let called = smol::block_on(self.runs().wheel.key(&fun, arg));
+            Ask::Wheel { fun, arg } if Wheel::has(&fun) => {
+                let called = smol::block_on(self.runs().wheel.call(&fun, arg));
                 called.map(Some).map_err(Error::refused)
             }
             _ => Ok(None),

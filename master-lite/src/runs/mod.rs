@@ -94,8 +94,8 @@ impl Runners {
 
     /// Calls a wheel function, and returns its result.
     pub(crate) async fn wheel(&self, fun: &str, arg: Vec<Value>) -> Result<Value, String> {
-        if fun.starts_with("key.") {
-            return self.runs.wheel.key(fun, arg).await;
+        if Wheel::has(fun) {
+            return self.runs.wheel.call(fun, arg).await;
         }
         let (cx, fun) = (self.context(false), fun.to_owned());
         let called = smol::unblock(move || {

@@ -1,9 +1,10 @@
 //! The `key` wheel functions. They are called by `salt-key`, and by reactors and orchestrations, as
 //! `wheel.key.accept` for example.
 
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 
 use link::key::{KeyPair, NotAKey, PublicKey};
+use link::pki::{self, Pki};
 use machine::hashes;
 use modules::loader::call;
 use state::module::Error as Argument;
@@ -34,6 +35,9 @@ pub(crate) enum Error {
     /// No key can be generated.
     #[error(transparent)]
     Key(#[from] NotAKey),
+    /// A folder or file of a key pair cannot be used.
+    #[error(transparent)]
+    Pki(#[from] pki::Error),
     /// The key files cannot be used.
     #[error(transparent)]
     Files(#[from] keys::Error),
@@ -126,6 +130,12 @@ const FUNCTIONS: &[Function] = &[
     function("finger_master", &["hash_type"], 0, finger_master),
     function("gen", &["id_", "keysize"], 0, generate),
     function("gen_accept", &["id_", "keysize", "force"], 1, gen_accept),
+    function(
+        "gen_keys",
+        &["keydir", "keyname", "keysize", "user"],
+        0,
+        gen_keys,
+    ),
     function("glob_match", &["match"], 1, glob_match),
     function("key_str", &["match"], 1, print),
     function("list", &["match"], 1, list),
@@ -637,6 +647,53 @@ fn gen_accept(keys: Keys<'_>, args: &Args<'_>) -> Result<Outcome, Error> {
         changed: done.changed,
         ..Outcome::default()
     })
+}
+
+/// Generates a key pair in files of `pki_dir`, or finds the pair of this name, and returns the
+/// fingerprint of its public key.
+fn gen_keys(keys: Keys<'_>, args: &Args<'_>) -> Result<Outcome, Error> {
+    if let Some(user) = args.text("user") {
+        let problem =
+            format!("user: cannot give the key to {user}: it belongs to the master's user");
+        return Err(wrong(args.fun, problem));
+    }
+    let own = keys.rotation.own().path;
+    let root = own.parent().unwrap_or_else(|| Path::new("/"));
+    let name = args.text("keyname").unwrap_or_else(|| "minion".to_owned());
+    let name: Id = name.parse()?;
+    if name.as_str().starts_with("master") {
+        let problem = format!("keyname: {name} is a name of the master's own keys");
+        return Err(wrong(args.fun, problem));
+    }
+    let folder = key_folder(args, root)?;
+    let made = Pki::open(&folder)?.own(name.as_str())?;
+    gives(made.pair.public().finger())
+}
+
+/// Returns the folder of `keydir`: `pki_dir`, or a folder in it. A caller may have no other access to
+/// this machine, so other folders are refused, as are those in which the master looks for keys.
+fn key_folder(args: &Args<'_>, root: &Path) -> Result<PathBuf, Error> {
+    let Some(given) = args.text("keydir") else {
+        return Ok(root.to_owned());
+    };
+    let folder = root.join(&given);
+    let inside: Option<Vec<Component<'_>>> = folder
+        .strip_prefix(root)
+        .ok()
+        .map(|inside| inside.components().collect());
+    match inside.as_deref() {
+        Some([]) => Ok(folder),
+        Some([Component::Normal(name)]) if !name.as_encoded_bytes().starts_with(b"minions") => {
+            Ok(folder)
+        }
+        _ => {
+            let problem = format!(
+                "keydir: {given} is not a folder directly in {} apart from the folders of accepted, pending, rejected and denied keys: `salt-key --gen-keys` writes to other folders",
+                root.display()
+            );
+            Err(wrong(args.fun, problem))
+        }
+    }
 }
 
 #[cfg(test)]

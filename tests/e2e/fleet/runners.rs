@@ -232,6 +232,12 @@ fn runners_tell_minions_apart_and_what_there_is() {
     assert!(failed.out.contains("on purpose"), "{}", failed.out);
 
     assert!(ran(&["doc.runner"])["survey.hash"].is_string());
+    let wheel = |fun: &str| ran(&["state.orchestrate_single", "salt.wheel", fun]);
+    let connected = wheel("minions.connected");
+    assert!(
+        connected.to_string().contains(r#"["m1","m2","m3"]"#),
+        "{connected}"
+    );
     assert!(ran(&["doc.wheel"])["key.accept"].is_string());
     assert!(ran(&["doc.execution"])["schedule.add"].is_string());
 }

@@ -266,6 +266,20 @@ pub const RUNNERS: &[&str] = &[
     "token.revoke",
 ];
 
+/// The wheel functions that only a master has.
+pub const WHEEL: &[&str] = &[
+    "key.finger",
+    "key.finger_master",
+    "key.gen",
+    "key.gen_accept",
+    "key.gen_keys",
+    "key.key_str",
+    "key.list_match",
+    "key.master_key_str",
+    "key.rotate_master",
+    "minions.connected",
+];
+
 /// Arguments that Salt has replaced: the module, the old argument and the new one.
 pub const REPLACED: &[(&str, &str, &str)] = &[
     ("file", "show_diff", "show_changes"),
@@ -366,6 +380,9 @@ mod tests {
         }
         for name in RUNNERS {
             assert!(find(REGISTRY.runners, name).is_none(), "{name} is declared");
+        }
+        for name in WHEEL {
+            assert!(find(REGISTRY.wheel, name).is_none(), "{name} is declared");
         }
         for (module, argument, _) in REPLACED {
             let mut functions = parts(REGISTRY.states, module).flat_map(|part| part.functions);

@@ -295,6 +295,62 @@ fn keys_are_made_and_accepted_before_the_minion_comes() {
 }
 
 #[test]
+fn a_pair_of_files_is_made_once_and_found_again() {
+    let world = World::new();
+    let given = |map: Map| world.call("key.gen_keys", vec![kwargs(map)]);
+    let pki = world.folder.path().join("pki");
+    let made = given(Map::new()).unwrap().ret;
+    let text = std::fs::read(pki.join("minion.pem")).unwrap();
+    let pair = KeyPair::from_pem(&text).unwrap();
+    assert_eq!(made, pair.public().finger().into());
+    assert_eq!(given(Map::new()).unwrap().ret, made);
+    let elsewhere = Map::new().with("keydir", "new").with("keyname", "web1");
+    let other = given(elsewhere).unwrap().ret;
+    assert_ne!(other, made);
+    let public = std::fs::read(pki.join("new/web1.pub")).unwrap();
+    let public = PublicKey::from_pem(&public).unwrap();
+    assert_eq!(other, public.finger().into());
+    assert_eq!(world.says("key.list_all", vec![]), EMPTY);
+}
+
+#[test]
+fn a_pair_of_files_is_never_made_where_the_master_or_another_program_would_use_it() {
+    let world = World::new();
+    let pki = world.folder.path().join("pki");
+    let accepted = pki.join("minions").to_string_lossy().into_owned();
+    let folders = [
+        "minions",
+        "minions_pre",
+        "minions_autosign",
+        "..",
+        "new/../minions",
+        "a/b",
+        "/etc",
+        &accepted,
+    ];
+    for folder in folders {
+        let arg = kwargs(Map::new().with("keydir", folder).with("keyname", "web1"));
+        let error = world.call("key.gen_keys", vec![arg]).unwrap_err();
+        assert!(error.to_string().contains("keydir"), "{folder}: {error}");
+    }
+    for name in ["master", "master.next", "../x", "a/b", ""] {
+        let arg = kwargs(Map::new().with("keyname", name));
+        let refused = world.call("key.gen_keys", vec![arg]);
+        assert!(refused.is_err(), "{name}");
+    }
+    let arg = kwargs(Map::new().with("user", "nobody"));
+    assert!(world.call("key.gen_keys", vec![arg]).is_err());
+    let files = std::fs::read_dir(&pki).unwrap();
+    let files = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    assert!(
+        !files
+            .into_iter()
+            .any(|name| name.starts_with("master.next"))
+    );
+    assert_eq!(world.says("key.list_all", vec![]), EMPTY);
+}
+
+#[test]
 fn what_an_administrator_did_is_seen_before_anything_is_answered() {
     let world = World::new();
     world.offer("m1");

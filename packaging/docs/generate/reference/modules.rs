@@ -45,46 +45,59 @@ const WHEEL: Kind = Kind {
     elsewhere: "",
 };
 
-/// The functions of the wheel module `key` that only a master has, with the arguments of their
-/// examples. Its table has no texts, since no program prints them.
-const KEYS_OF_MASTER: [(&str, &str, &str); 8] = [
+/// The wheel functions that only a master has, with the arguments of their examples. Their table has
+/// no texts, since no program prints them.
+const WHEEL_OF_MASTER: [(&str, &str, &str); 10] = [
     (
-        "finger",
+        "key.finger",
         " match='web*'",
         "Return the fingerprints of keys, by status.",
     ),
     (
-        "finger_master",
+        "key.finger_master",
         "",
         "Return the fingerprint of the master's own key.",
     ),
     (
-        "gen",
+        "key.gen",
         " id_=web1",
         "Generate a key pair and return it. It is not stored.",
     ),
     (
-        "gen_accept",
+        "key.gen_accept",
         " id_=web1",
         "Generate a key pair, accept its public key for an id, and return both.",
     ),
     (
-        "key_str",
+        "key.gen_keys",
+        " keyname=web1",
+        "Generate a key pair in files of `pki_dir` or of the folder `keydir` in it, and return the fingerprint of its public key. If the files exist, their key is not changed. The default of `keyname` is `minion`.",
+    ),
+    (
+        "key.key_str",
         " match=web1",
         "Return public keys. This is another name of `key.print`.",
     ),
     (
-        "list_match",
+        "key.list_match",
         " match=web1,web2",
         "Return the keys with these exact ids, by status.",
     ),
-    ("master_key_str", "", "Return the master's public key."),
+    ("key.master_key_str", "", "Return the master's public key."),
     (
-        "rotate_master",
+        "key.rotate_master",
         " action=look",
         "Begin a rotation of the master's key, or continue one, and return its state. The action `look` changes nothing, `finish` uses the next key now, and `cancel` deletes it.",
     ),
+    (
+        "minions.connected",
+        "",
+        "Return the ids of the minions that are connected to the master or to another master of its cluster.",
+    ),
 ];
+
+/// The documentation of the wheel module that only a master has.
+const MINIONS_OF_MASTER: &str = "Report the connections of minions.";
 
 /// One kind of a name: the heading, the module's documentation, and its functions by name.
 struct Section {
@@ -102,7 +115,7 @@ pub(super) fn pages() -> BTreeMap<String, String> {
     add(&mut names, FUNCTIONS, functions, own.functions);
     add(&mut names, RUNNERS, master::registry().runners, own.runners);
     add(&mut names, WHEEL, own.wheel, own.wheel);
-    add_keys_of_master(&mut names);
+    add_wheel_of_master(&mut names);
     let mut pages: BTreeMap<String, String> = names
         .iter()
         .map(|(name, sections)| (format!("modules/{name}.md"), page(name, sections)))
@@ -143,26 +156,36 @@ fn add<R>(names: &mut Names, kind: Kind, all: &[Module<R>], own: &[Module<R>]) {
     }
 }
 
-/// Adds the functions of the wheel module `key` that only a master has.
-fn add_keys_of_master(names: &mut Names) {
-    let sections = names.get_mut("key").into_iter().flatten();
-    let Some(section) = sections.last() else {
-        return;
-    };
-    for (name, args, required) in master::wheel_key() {
+/// Adds the wheel functions that only a master has.
+fn add_wheel_of_master(names: &mut Names) {
+    for (module, name, args, required) in master::wheel() {
+        let sections = names.entry(module).or_default();
+        if sections
+            .last()
+            .is_none_or(|last| last.kind.title != WHEEL.title)
+        {
+            sections.push(Section {
+                kind: WHEEL,
+                doc: MINIONS_OF_MASTER,
+                functions: BTreeMap::new(),
+            });
+        }
         let text = || {
-            let known = KEYS_OF_MASTER.iter().find(|(known, ..)| *known == name);
+            let full = format!("{module}.{name}");
+            let known = WHEEL_OF_MASTER.iter().find(|(known, ..)| *known == full);
             let (_, given, doc) = known.copied().unwrap_or_default();
-            let call = format!("salt-run state.orchestrate_single salt.wheel key.{name}{given}");
+            let call = format!("salt-run state.orchestrate_single salt.wheel {full}{given}");
             let doc = fenced(&format!("{doc}\n\n    {call}"), WHEEL.language);
             let rows = args.iter().enumerate().map(|(at, arg)| {
                 let default = if at < required { "required" } else { "" };
                 format!("| `{arg}` | {default} | |\n")
             });
-            let heading = heading("key", name, &doc, "It needs a master.");
+            let heading = heading(module, name, &doc, "It needs a master.");
             heading + &table(rows.collect())
         };
-        section.functions.entry(name).or_insert_with(text);
+        if let Some(section) = sections.last_mut() {
+            section.functions.entry(name).or_insert_with(text);
+        }
     }
 }
 
@@ -273,14 +296,19 @@ mod tests {
     #[test]
     fn every_wheel_function_of_the_master_has_a_text() {
         let declared = ::modules::REGISTRY.wheel.iter();
-        let declared: Vec<&str> = declared
-            .filter(|module| module.name == "key")
-            .flat_map(|module| module.functions)
-            .map(|function| function.name)
+        let declared: Vec<String> = declared
+            .flat_map(|module| {
+                let functions = module.functions.iter();
+                functions.map(|function| format!("{}.{}", module.name, function.name))
+            })
             .collect();
-        let own = super::KEYS_OF_MASTER.map(|(name, ..)| name);
-        for (name, ..) in master::wheel_key() {
-            assert!(declared.contains(&name) != own.contains(&name), "{name}");
+        let own = super::WHEEL_OF_MASTER.map(|(name, ..)| name);
+        for (module, name, ..) in master::wheel() {
+            let full = format!("{module}.{name}");
+            let has_text = own.contains(&full.as_str());
+            assert!(declared.contains(&full) != has_text, "{full}");
+            let is_known = ::modules::loader::absent::WHEEL.contains(&full.as_str());
+            assert_eq!(is_known, has_text, "{full}");
         }
     }
 }
