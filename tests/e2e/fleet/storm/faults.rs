@@ -116,6 +116,7 @@ impl<'a> Faults<'a> {
         let began = Instant::now();
         while began.elapsed() < time {
             self.end_old();
+            self.start_ended();
             if self.open.len() < AT_ONCE {
                 self.begin();
             }
@@ -191,6 +192,15 @@ impl<'a> Faults<'a> {
             open.master + 1,
             open.fault
         ));
+    }
+
+    /// Starts the masters again that have ended after the time in which their disk was full.
+    fn start_ended(&mut self) {
+        for master in self.was_full.clone() {
+            if self.open.iter().all(|open| open.master != master) {
+                self.start_again(master);
+            }
+        }
     }
 
     /// Starts a master again that has ended because its disk was full, as a manager of services does.
