@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, ErrorKind};
+use std::pin::pin;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -20,7 +21,7 @@ use super::medium::Medium;
 use super::network::{Addresses, Clients, Link};
 use super::proposer::{Proposer, take_from_other};
 use super::types::{Types, place};
-use super::waiting::{PENDING_MAX, Waiting};
+use super::waiting::{PENDING_MAX, Room, Waiting};
 use super::{InstantOf, Runtime, heartbeat};
 use crate::core::{Control, FIRST_LEVEL, Member};
 
@@ -228,7 +229,7 @@ impl<R: Runtime, M: Machine> Group<R, M> {
     /// result, as [`Group::propose`] returns it. Waits only for room among the proposals.
     ///
     /// # Errors
-    /// When there is no room within the time, or the group has failed.
+    /// When there is no room and no proposal is done within the time, or the group has failed.
     pub async fn begin(
         &self,
         command: Vec<u8>,
@@ -239,14 +240,29 @@ impl<R: Runtime, M: Machine> Group<R, M> {
         if let Some(older) = self.older_than(level) {
             return Err(NotAgreed::Older(older));
         }
-        let room = async { Ok(self.shared.waiting.room().await) };
-        let is_late = async {
-            R::sleep(within).await;
-            Err(NotAgreed::Busy)
-        };
-        let room = room.or(is_late).await?;
+        let room = self.room(within).await?;
         let end = InstantOf::<R>::now() + within;
         self.shared.waiting.add(room, command, level, fence, end)
+    }
+
+    /// Waits for room among the proposals, for as long as they are done: a master may have more minions
+    /// with events than the others confirm within the time.
+    async fn room(&self, within: Duration) -> Result<Room, NotAgreed> {
+        let waiting = &self.shared.waiting;
+        let mut room = pin!(waiting.room());
+        loop {
+            let done = waiting.done();
+            let free = async { Some(room.as_mut().await) };
+            let is_late = async {
+                R::sleep(within).await;
+                None
+            };
+            match free.or(is_late).await {
+                Some(room) => return Ok(room),
+                None if waiting.done() > done => {}
+                None => return Err(NotAgreed::Busy),
+            }
+        }
     }
 
     /// Returns the name of a member that cannot apply commands of a level.

@@ -42,6 +42,8 @@ pub(super) struct Waiting<T, I> {
 
 struct State<T, I> {
     last: u64,
+    /// The number of proposals that were applied.
+    done: u64,
     pending: VecDeque<Pending<T, I>>,
     /// Why the group has ended.
     failure: Option<String>,
@@ -54,6 +56,7 @@ impl<T, I: Copy + Ord> Waiting<T, I> {
             boot,
             state: Mutex::new(State {
                 last: 0,
+                done: 0,
                 pending: VecDeque::new(),
                 failure: None,
             }),
@@ -168,7 +171,13 @@ impl<T, I: Copy + Ord> Waiting<T, I> {
             .binary_search_by_key(&proposal.number, |pending| pending.proposal.number);
         if let Some(pending) = place.ok().and_then(|place| state.pending.remove(place)) {
             channel::if_open(pending.caller.try_send(result));
+            state.done += 1;
         }
+    }
+
+    /// Returns the number of proposals that were applied.
+    pub(super) fn done(&self) -> u64 {
+        self.state().done
     }
 
     /// Answers the callers of proposals that a received state contains. Their results are not
