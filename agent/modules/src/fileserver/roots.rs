@@ -511,7 +511,7 @@ impl Sources for Roots {
         self.each_root(saltenv, None, |root| {
             // All of a folder that is mounted below the one that is listed.
             let is_above = below(&folder, &root.mountpoint).is_some() || root.mountpoint == folder;
-            let Some(inside) = root.below(&folder).or(is_above.then_some("")) else {
+            let Some(inside) = root.below(&folder).or_else(|| is_above.then_some("")) else {
                 return Ok(true);
             };
             let below = root.folder.join(inside);

@@ -1,7 +1,6 @@
 //! [`Heads`]: the commits to which the branches and tags of a repository pointed at its last update.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::SystemTime;
@@ -33,10 +32,8 @@ impl Heads {
     /// When it cannot be read, or has an unknown form.
     pub(super) fn read(folder: &Path) -> Result<Option<Self>, Error> {
         let path = folder.join(FILE);
-        let text = match std::fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(Error::read(&path)(error)),
+        let Some(text) = machine::fs::text_or_none(&path)? else {
+            return Ok(None);
         };
         let read = json::read(&text).ok().and_then(|value| Self::of(&value));
         read.map(Some).ok_or_else(|| {

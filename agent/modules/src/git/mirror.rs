@@ -321,7 +321,7 @@ impl Mirror {
     /// Fetches what is new, and returns the commits.
     fn fetched(&self, lock: &File) -> Result<Heads, Error> {
         self.create()?;
-        remove_locks(&self.repository());
+        remove_locks(&self.repository())?;
         let depth = self.remote.depth.to_string();
         let mut words = vec![
             "fetch",
@@ -547,11 +547,12 @@ impl Mirror {
 
     /// Removes the trees that no branch or tag has, after a time in which a run may still use them.
     fn remove_old_trees(&self, heads: &Heads) {
-        let trees = self.folder.join("trees");
-        let Ok(entries) = fs::read_dir(&trees) else {
-            return;
-        };
-        for entry in entries.flatten() {
+        let listed = machine::fs::list_or_none(self.folder.join("trees"));
+        let entries = listed.unwrap_or_else(|error| {
+            log::warning(error.to_string());
+            None
+        });
+        for entry in entries.into_iter().flatten() {
             let name = entry.file_name();
             let is_used = heads.commits().any(|commit| name.as_os_str() == commit);
             let changed = entry.metadata().and_then(|metadata| metadata.modified());
@@ -577,13 +578,14 @@ impl Mirror {
 
 /// Removes the lock files of git that a process has left which was killed. The caller holds the lock of
 /// the mirror, so no process uses them.
-fn remove_locks(folder: &Path) {
-    let Ok(entries) = fs::read_dir(folder) else {
-        return;
-    };
-    for path in entries.flatten().map(|entry| entry.path()) {
+///
+/// # Errors
+/// When a folder cannot be listed.
+fn remove_locks(folder: &Path) -> Result<(), Error> {
+    let entries = machine::fs::list(folder)?.into_iter();
+    for path in entries.map(|entry| entry.path()) {
         if path.is_dir() && !path.ends_with("objects") {
-            remove_locks(&path);
+            remove_locks(&path)?;
         } else if path
             .extension()
             .is_some_and(|extension| extension == "lock")
@@ -591,6 +593,7 @@ fn remove_locks(folder: &Path) {
             remove::or_log(&path, remove_file(&path));
         }
     }
+    Ok(())
 }
 
 /// Gives a folder its name once all of it is on the disk.

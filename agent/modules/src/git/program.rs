@@ -115,14 +115,15 @@ impl Git<'_> {
             if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
                 return Ok(status.success());
             }
-            let problem = match () {
-                () if began.elapsed() > self.patience => {
+            let problem = match size(&packs) {
+                _ if began.elapsed() > self.patience => {
                     format!("it took longer than {} s", self.patience.as_secs())
                 }
-                () if size(&packs) > REPOSITORY_MAX => {
+                Err(problem) => problem,
+                Ok(size) if size > REPOSITORY_MAX => {
                     format!("the repository is larger than {} GiB", REPOSITORY_MAX >> 30)
                 }
-                () => {
+                Ok(_) => {
                     thread::sleep(LOOK);
                     continue;
                 }
@@ -133,11 +134,12 @@ impl Git<'_> {
     }
 }
 
-/// Returns the size of the files in a folder. What cannot be read counts nothing: git reads it.
-fn size(folder: &Path) -> u64 {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+/// Returns the size of the files in a folder, without those that are removed meanwhile.
+fn size(folder: &Path) -> Result<u64, String> {
+    let entries = machine::fs::list_or_none(folder).map_err(|error| error.to_string())?;
+    let entries = entries.unwrap_or_default().into_iter();
     let sizes = entries.filter_map(|entry| entry.metadata().ok());
-    sizes.map(|metadata| metadata.len()).sum()
+    Ok(sizes.map(|metadata| metadata.len()).sum())
 }
 
 /// Reads a pipe to its end in a thread.
