@@ -65,9 +65,11 @@ const MODULES: House = House {
     folder: "agent/modules/src",
     order: &[
         ("event_bus", "the events of this machine"),
+        ("git", "repositories of git as trees"),
         ("fileserver", "files of SLS trees"),
         ("serializers", "formats of data"),
         ("returners", "returners"),
+        ("pillars", "external pillars"),
         ("grains", "grains"),
         (
             "loader",

@@ -17,9 +17,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::cluster::raft::damage::Unfinished;
-use link::Notify;
 use link::pki::Pki;
 use link::wait::pause;
+use link::{Listener, Notify};
 use modules::loader::engines::{Context, Engines};
 use smol::future::{FutureExt, pending};
 use state::opts::Opts;
@@ -282,6 +282,16 @@ impl Master {
         }
     }
 
+    /// Ends the engines and the connections.
+    async fn end(&self, engines: Engines, listener: &Listener) {
+        smol::unblock(move || engines.stop()).await;
+        self.connections.stop().await;
+        if let Some(cluster) = &self.cluster {
+            cluster.stop().await;
+        }
+        listener.close("the master is shutting down").await;
+    }
+
     /// Runs the tasks of a master of a cluster, until its log fails. Never ends for a master alone.
     async fn in_cluster(&self, leading: &Leading) -> Result<(), Error> {
         let Some(cluster) = &self.cluster else {
@@ -431,12 +441,7 @@ pub(crate) fn run<T>(
         let ended = ended.or(rotating).or(master.in_cluster(&leading));
         let ended = ended.or(obeyed).await;
         notify.stopping();
-        smol::unblock(move || engines.stop()).await;
-        master.connections.stop().await;
-        if let Some(cluster) = &master.cluster {
-            cluster.stop().await;
-        }
-        listener.close("the master is shutting down").await;
+        master.end(engines, &listener).await;
         Connected::forget(&cachedir);
         ended
     })

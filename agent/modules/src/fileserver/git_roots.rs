@@ -7,10 +7,6 @@ use state::opts::Opts;
 
 use crate::git::{Repositories, Snapshot, Version};
 
-/// The name of the backend in `fileserver_backend`, and a shorter one.
-pub(crate) const GITFS: &str = "gitfs";
-const GIT: &str = "git";
-
 /// The repositories of the file server.
 #[derive(Debug)]
 pub(super) struct GitRoots {
@@ -24,11 +20,6 @@ pub(super) struct GitRoots {
 struct Known {
     version: Version,
     snapshot: Result<Arc<Snapshot>, String>,
-}
-
-/// Returns whether a name of `fileserver_backend` is that of git.
-pub(crate) fn is_git(backend: &str) -> bool {
-    [GITFS, GIT].contains(&backend)
 }
 
 impl GitRoots {

@@ -18,8 +18,8 @@ use value::glob::fnmatch;
 use value::pyre::{Flags, Regex};
 use value::{Map, log};
 
-use super::git_roots::{self, GitRoots};
-use crate::git::Checkout;
+use super::git_roots::GitRoots;
+use crate::git::{Checkout, is_git};
 
 /// The backend that serves folders of this machine.
 pub(crate) const ROOTS: &str = "roots";
@@ -315,8 +315,8 @@ impl Roots {
         }
     }
 
-    /// Passes on the folders of an environment, in the order in which they are searched, until it is
-    /// told that no more are needed. Commits that cannot have the file with this path are left out.
+    /// Passes on the folders of an environment, in the order in which they are searched, until `look`
+    /// needs no more. Commits that cannot have the file with this path are left out.
     fn each_root(
         &self,
         saltenv: &str,
@@ -331,7 +331,7 @@ impl Roots {
             }
         }
         for backend in &self.backends {
-            let goes_on = match git_roots::is_git(backend) {
+            let goes_on = match is_git(backend) {
                 true => self.each_commit(saltenv, path, &mut look)?,
                 false => self.each_folder(saltenv, &mut look)?,
             };
@@ -539,7 +539,7 @@ impl Sources for Roots {
         let checkouts = self.checkouts.iter();
         let mut all: Vec<String> = checkouts.map(|(env, _)| env.clone()).collect();
         for backend in &self.backends {
-            let names = match git_roots::is_git(backend) {
+            let names = match is_git(backend) {
                 true => self.git.snapshot()?.environments(),
                 false => self.opts.environments(self.option),
             };

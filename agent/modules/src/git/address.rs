@@ -5,8 +5,7 @@
 
 use std::path::Path;
 
-use crate::exec::git::login::{Login, of_parts, of_url};
-
+use super::login::{Login, of_parts, of_url};
 use super::passphrase;
 use super::remotes::Options;
 
@@ -34,7 +33,7 @@ impl std::fmt::Debug for Address {
     }
 }
 
-/// Returns a text with a URL as it is shown: without its password.
+/// Returns a text with a URL, without its password.
 pub(super) fn without_password(text: &str) -> String {
     let Some((before, rest)) = text.split_once("://") else {
         return text.to_owned();
@@ -71,7 +70,7 @@ fn problem(url: &str) -> Option<String> {
 }
 
 impl Address {
-    /// Reads the options about the way to a repository.
+    /// Reads the options about the address of a repository and the login.
     ///
     /// # Errors
     /// When the URL cannot be used, or a password would be sent without encryption.
@@ -110,7 +109,7 @@ impl Address {
             // A remote that sends nothing is given up.
             "http.lowSpeedLimit=1000",
             "http.lowSpeedTime=30",
-            // What a fetch has stored must be on the disk before it is used.
+            // The data of a fetch must be on the disk before it is used.
             "core.fsync=all",
             "credential.helper=",
             "gc.autoDetach=false",

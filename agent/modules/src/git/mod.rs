@@ -6,6 +6,7 @@
 
 mod address;
 mod heads;
+pub(crate) mod login;
 mod mirror;
 mod objects;
 pub mod passphrase;
@@ -22,12 +23,15 @@ use state::opts::Opts;
 use value::glob::fnmatch;
 use value::{Value, log};
 
-use crate::fileserver::git_roots;
 use heads::Heads;
 use mirror::{Mirror, Updated};
 use objects::Objects;
 pub use remotes::Role;
 use remotes::{Remote, is_hex};
+
+/// The name of the backend in `fileserver_backend`, and a shorter one.
+pub(crate) const GITFS: &str = "gitfs";
+const GIT: &str = "git";
 
 /// The repositories of the file server.
 #[derive(Clone, Debug)]
@@ -74,6 +78,11 @@ pub(crate) struct Checkout {
     pub(crate) mountpoint: String,
 }
 
+/// Returns whether a name of `fileserver_backend` is that of git.
+pub(crate) fn is_git(backend: &str) -> bool {
+    [GITFS, GIT].contains(&backend)
+}
+
 impl Repositories {
     /// Returns the repositories of `gitfs_remotes`.
     ///
@@ -81,7 +90,7 @@ impl Repositories {
     /// When the configuration is wrong.
     pub fn of_fileserver(opts: &Opts) -> Result<Self, Error> {
         let backends = opts.texts("fileserver_backend");
-        if !backends.iter().any(|name| git_roots::is_git(name)) {
+        if !backends.iter().any(|name| is_git(name)) {
             return Ok(Self(Vec::new()));
         }
         let entries = opts.get("gitfs_remotes").and_then(Value::as_list);

@@ -9,9 +9,9 @@ use state::module::Error;
 use state::sources::Sources;
 use value::{Map, Value};
 
-use crate::fileserver::git_roots::{GITFS, is_git};
 use crate::fileserver::roots::{ROOTS, Roots};
 use crate::git::Repositories;
+use crate::git::{GITFS, is_git};
 
 state::exec_module! {
     /// Show the files of the file server.

@@ -2,7 +2,6 @@
 
 pub(crate) mod config;
 pub(crate) mod history;
-pub(crate) mod login;
 pub(crate) mod remote;
 pub(crate) mod tree;
 
@@ -12,9 +11,8 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-pub(crate) use login::{Login, redacted, with_login};
-
 use crate::fileserver::fetch;
+pub(crate) use crate::git::login::{Login, redacted, with_login};
 
 /// The settings to run git with: the user, the folder and the ssh keys.
 #[derive(Clone)]

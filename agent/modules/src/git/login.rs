@@ -7,8 +7,6 @@
 use state::module::Error;
 use value::Map;
 
-use crate::fileserver::fetch;
-
 /// The credential helper that git runs to get the login. Git appends words to it, which the
 /// trailing `#` turns into a comment.
 const HELPER: &str =
@@ -47,7 +45,8 @@ pub(crate) fn with_login(
     if user.is_none() && password.is_none() {
         return of_url(url);
     }
-    if fetch::Url::parse(url).scheme != "https" {
+    let scheme = url.split_once(':').map(|(scheme, _)| scheme);
+    if !scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("https")) {
         return Err("Basic Auth only supported for HTTPS".into());
     }
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
