@@ -30,6 +30,7 @@ mod managers;
 mod notifications;
 mod orch;
 mod packaging;
+mod pillars;
 mod pkg;
 mod plan;
 mod progress;

@@ -151,17 +151,27 @@ impl Conn {
         Ok(text)
     }
 
-    /// Runs statements. Returns their result tables, including those without rows.
-    pub(crate) fn ask(&self, cx: &Exec, sql: &str) -> Result<Vec<Table>, Error> {
+    /// Returns the call of the client for statements, and its option file, which must exist until the
+    /// call ends.
+    ///
+    /// # Errors
+    /// When there is no client, or the file cannot be written.
+    pub(crate) fn process(&self, flags: &[&str], sql: &str) -> Result<(Process, Temporary), Error> {
         let client = client().ok_or("the program mariadb or mysql is not in the path")?;
         let file = Temporary::written(".cnf", self.file()?.as_bytes(), None)?;
         let defaults = format!("--defaults-file={}", file.path().display());
-        let words = [client.as_str(), &defaults, "--xml", "--binary-mode"];
+        let words = [client.as_str(), &defaults, "--binary-mode"];
         let process = Process {
             stdin: Some(format!("{sql}\n;\n")),
             rstrip: false,
-            ..Process::words(words).quiet()
+            ..Process::words(words.iter().chain(flags).copied()).quiet()
         };
+        Ok((process, file))
+    }
+
+    /// Runs statements. Returns their result tables, including those without rows.
+    pub(crate) fn ask(&self, cx: &Exec, sql: &str) -> Result<Vec<Table>, Error> {
+        let (process, _file) = self.process(&["--xml"], sql)?;
         let output = process.run(cx)?;
         if !output.success() {
             return Err(Error::refused(reason(output.stderr.trim())));
@@ -221,7 +231,7 @@ fn set_apart(value: &str) -> String {
 }
 
 /// Returns the error message of the client in Salt's form: `MySQL Error NUMBER: SENTENCE`.
-fn reason(stderr: &str) -> String {
+pub(crate) fn reason(stderr: &str) -> String {
     let line = stderr.lines().find(|line| line.starts_with("ERROR "));
     let parts = line.and_then(|line| {
         let rest = line.strip_prefix("ERROR ")?;

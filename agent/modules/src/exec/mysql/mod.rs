@@ -12,7 +12,7 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
 
-pub(crate) use connection::{Conn, ident, quoted};
+pub(crate) use connection::{Conn, ident, quoted, reason};
 
 state::exec_module! {
     /// Manage MySQL and MariaDB with their client program. Each function accepts connection

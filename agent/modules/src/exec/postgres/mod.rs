@@ -351,6 +351,11 @@ pub(crate) fn cell(row: &Map, key: &str) -> String {
 
 /// Parses comma-separated values. Empty lines are skipped.
 pub(crate) fn csv(text: &str) -> Vec<Vec<String>> {
+    records(text, true)
+}
+
+/// Parses comma-separated values. An empty line is skipped, or is a row with one empty value.
+pub(crate) fn records(text: &str, skips_empty: bool) -> Vec<Vec<String>> {
     let (mut rows, mut row, mut field) = (Vec::new(), Vec::new(), String::new());
     let (mut is_quoted, mut is_blank) = (false, true);
     let mut signs = text.chars().peekable();
@@ -363,7 +368,7 @@ pub(crate) fn csv(text: &str) -> Vec<Vec<String>> {
                 is_blank = false;
             }
             '\n' if !is_quoted => {
-                if !is_blank {
+                if !(is_blank && skips_empty) {
                     row.push(std::mem::take(&mut field));
                     rows.push(std::mem::take(&mut row));
                 }
