@@ -31,6 +31,8 @@ mod notifications;
 mod orch;
 mod packaging;
 mod pillars;
+mod pillars_http;
+mod pillars_stores;
 mod pkg;
 mod plan;
 mod progress;

@@ -13,14 +13,18 @@ const SECRET: &str = "planted-secret";
 const KINDS: [&str; 3] = ["sqlite3", "mysql", "postgres"];
 
 /// Returns the result of a function on this machine.
-fn call(scratch: &Scratch, words: &[&str]) -> Value {
+pub(crate) fn call(scratch: &Scratch, words: &[&str]) -> Value {
     let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
     let answer = salt_call(
         scratch.path(),
         &[words, vec!["--out=json".to_owned()]].concat(),
     );
     let out = answer.unwrap().out;
-    serde_json::from_str::<Value>(&out).unwrap_or_else(|_| panic!("{out}"))["local"].clone()
+    serde_json::from_str::<Value>(&out).unwrap_or_else(|_| panic!("{out}{}", stderr(scratch)))["local"].clone()
+}
+
+fn stderr(scratch: &Scratch) -> String {
+    fs::read_to_string(scratch.path().join("stderr")).unwrap()
 }
 
 /// Returns the configuration with the placeholder of a database.
@@ -162,8 +166,8 @@ done
 chmod 755 /usr/local/clients/*
 ";
 
-/// Applies a state with an external pillar, and returns the output. `None` stands for an account with a
-/// right password.
+/// Applies a state with an external pillar, and returns the output. Without a change, the account
+/// and its password are right.
 fn apply(scratch: &Scratch, kind: &str, query: &Value, change: Option<(&str, Value)>) -> String {
     let dir = scratch.path();
     let mut options = connections(dir);
@@ -191,6 +195,81 @@ fn apply(scratch: &Scratch, kind: &str, query: &Value, change: Option<(&str, Val
     said
 }
 
+/// A query, a changed setting of its connection, and a part of the error.
+type Failure = (Value, Option<(&'static str, Value)>, &'static str);
+
+/// Returns a query with one row.
+fn row(placeholder: &str) -> Value {
+    json!(format!(
+        "SELECT a, d FROM p WHERE minion = {placeholder} AND e = 1"
+    ))
+}
+
+/// Returns the setting for a query that may run for a second.
+fn second() -> Option<(&'static str, Value)> {
+    Some(("query_timeout", json!(1)))
+}
+
+fn failures_of_sqlite3(scratch: &Scratch) -> Vec<Failure> {
+    let at = |path: &str| Some(("database", json!(scratch.path().join(path))));
+    let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT 'x', count(*) FROM n WHERE ? = 'm1'";
+    let list = json!({"query": "SELECT '[1]' WHERE ? = 'm1'", "as_json": true});
+    let large = json!("SELECT 'x', hex(zeroblob(40000000)) WHERE ? = 'm1'");
+    let no_table = json!("SELECT a FROM nosuch WHERE a = ?");
+    vec![
+        (row("?"), at("nosuch"), "unable to open database"),
+        (row("?"), at("etc/minion"), "file is not a database"),
+        (no_table, None, "no such table: nosuch"),
+        (list, None, "each row must be a dictionary"),
+        (
+            json!(endless),
+            second(),
+            "has not answered within 1.0 seconds",
+        ),
+        (large, None, "wrote more than"),
+    ]
+}
+
+fn failures_of_mysql(scratch: &Scratch) -> Vec<Failure> {
+    let password = Some(("pass", json!("planted-other")));
+    let socket = Some(("unix_socket", json!(scratch.path().join("nosuch"))));
+    let no_table = json!("SELECT a FROM nosuch WHERE a = %s");
+    let slow = json!("SELECT 'x', sleep(9) FROM p WHERE minion = %s");
+    let large = json!("SELECT 'x', seq FROM seq_1_to_3000000 WHERE 'm1' = %s");
+    vec![
+        (
+            row("%s"),
+            password,
+            "Access denied for user 'keeper'@'localhost'",
+        ),
+        (row("%s"), socket, "Can't connect to local server"),
+        (no_table, None, "Table 'salt.nosuch' doesn't exist"),
+        (json!("UPDATE p SET d = %s"), None, "it returns no columns"),
+        (slow, second(), "has not answered within 1.0 seconds"),
+        (large, None, "wrote more than"),
+    ]
+}
+
+fn failures_of_postgres(scratch: &Scratch) -> Vec<Failure> {
+    let password = Some(("pass", json!("planted-other")));
+    let host = Some(("host", json!(scratch.path().join("nosuch"))));
+    let no_table = json!("SELECT a FROM nosuch WHERE a = %s");
+    let slow = json!("SELECT 'x', pg_sleep(9)::text FROM p WHERE minion = %s");
+    let large = json!("SELECT 'x', repeat('0123456789abcdef', 5000000) WHERE 'm1' = %s");
+    vec![
+        (
+            row("%s"),
+            password,
+            "password authentication failed for user \"keeper\"",
+        ),
+        (row("%s"), host, "No such file or directory"),
+        (no_table, None, "relation \"nosuch\" does not exist"),
+        (json!("SET a.b = %s"), None, "it returns no columns"),
+        (slow, second(), "has not answered within 1.0 seconds"),
+        (large, None, "wrote more than"),
+    ]
+}
+
 #[test]
 fn no_state_runs_when_a_database_fails() {
     let setup = cases()["setup"].clone();
@@ -200,132 +279,21 @@ fn no_state_runs_when_a_database_fails() {
     let sls = "{{ pillar['a1'] }}:\n  file.managed:\n    - name: @TMP@/made\n    - contents: x\n";
     scratch.write("srv/salt/case.sls", sls);
     let made = scratch.tmp().join("made");
-    let missing = scratch.path().join("nosuch");
-    let row = |placeholder: &str| {
-        json!(format!(
-            "SELECT a, d FROM p WHERE minion = {placeholder} AND e = 1"
-        ))
-    };
-    let large =
-        "SELECT 'x', repeat('0123456789abcdef', 5000000) FROM p WHERE minion = %s AND e = 1";
-    let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT 'x', count(*) FROM n WHERE ? = 'm1'";
-    let not_a_database = scratch.path().join("etc/minion");
-    let second = || Some(("query_timeout", json!(1)));
-    let failures = [
-        (
-            "sqlite3",
-            row("?"),
-            Some(("database", json!(missing))),
-            "unable to open database",
-        ),
-        (
-            "sqlite3",
-            row("?"),
-            Some(("database", json!(not_a_database))),
-            "file is not a database",
-        ),
-        (
-            "sqlite3",
-            json!("SELECT a FROM nosuch WHERE a = ?"),
-            None,
-            "no such table: nosuch",
-        ),
-        (
-            "sqlite3",
-            json!({"query": "SELECT '[1]' WHERE ? = 'm1'", "as_json": true}),
-            None,
-            "each row must be a dictionary",
-        ),
-        (
-            "sqlite3",
-            json!(endless),
-            second(),
-            "has not answered within 1.0 seconds",
-        ),
-        (
-            "sqlite3",
-            json!("SELECT 'x', hex(zeroblob(40000000)) WHERE ? = 'm1'"),
-            None,
-            "wrote more than",
-        ),
-        (
-            "mysql",
-            row("%s"),
-            Some(("pass", json!("planted-other"))),
-            "Access denied for user 'keeper'@'localhost'",
-        ),
-        (
-            "mysql",
-            row("%s"),
-            Some(("unix_socket", json!(missing))),
-            "Can't connect to local server",
-        ),
-        (
-            "mysql",
-            json!("SELECT a FROM nosuch WHERE a = %s"),
-            None,
-            "Table 'salt.nosuch' doesn't exist",
-        ),
-        (
-            "mysql",
-            json!("UPDATE p SET d = %s"),
-            None,
-            "it returns no columns",
-        ),
-        (
-            "mysql",
-            json!("SELECT 'x', sleep(9) FROM p WHERE minion = %s"),
-            second(),
-            "has not answered within 1.0 seconds",
-        ),
-        (
-            "mysql",
-            json!("SELECT 'x', seq FROM seq_1_to_3000000 WHERE 'm1' = %s"),
-            None,
-            "wrote more than",
-        ),
-        (
-            "postgres",
-            row("%s"),
-            Some(("pass", json!("planted-other"))),
-            "password authentication failed for user \"keeper\"",
-        ),
-        (
-            "postgres",
-            row("%s"),
-            Some(("host", json!(missing))),
-            "No such file or directory",
-        ),
-        (
-            "postgres",
-            json!("SELECT a FROM nosuch WHERE a = %s"),
-            None,
-            "relation \"nosuch\" does not exist",
-        ),
-        (
-            "postgres",
-            json!("SET a.b = %s"),
-            None,
-            "it returns no columns",
-        ),
-        (
-            "postgres",
-            json!("SELECT 'x', pg_sleep(9)::text FROM p WHERE minion = %s"),
-            second(),
-            "has not answered within 1.0 seconds",
-        ),
-        ("postgres", json!(large), None, "wrote more than"),
+    let all = [
+        ("sqlite3", "?", failures_of_sqlite3(&scratch)),
+        ("mysql", "%s", failures_of_mysql(&scratch)),
+        ("postgres", "%s", failures_of_postgres(&scratch)),
     ];
-    for (kind, query, change, sentence) in failures {
-        let said = apply(&scratch, kind, &query, change);
-        let failed = format!("Failed to load ext_pillar {kind}: query 1: ");
-        assert!(
-            said.contains(&failed) && said.contains(sentence),
-            "{sentence}\n{said}"
-        );
-        assert!(!made.exists(), "{said}");
-    }
-    for (kind, placeholder) in [("sqlite3", "?"), ("mysql", "%s"), ("postgres", "%s")] {
+    for (kind, placeholder, failures) in all {
+        for (query, change, sentence) in failures {
+            let said = apply(&scratch, kind, &query, change);
+            let failed = format!("Failed to load ext_pillar {kind}: query 1: ");
+            assert!(
+                said.contains(&failed) && said.contains(sentence),
+                "{sentence}\n{said}"
+            );
+            assert!(!made.exists(), "{said}");
+        }
         let said = apply(&scratch, kind, &row(placeholder), None);
         assert!(made.exists(), "{said}");
         fs::remove_file(&made).unwrap();

@@ -18,7 +18,7 @@ use tests::scratch::Scratch;
 const PATIENCE: Duration = Duration::from_secs(60);
 const ROOT: &str = "/var/cache/pinch-tests/stores/root";
 
-fn call(scratch: &Scratch, words: &[&str]) -> Value {
+pub(crate) fn call(scratch: &Scratch, words: &[&str]) -> Value {
     let log = scratch.path().join("log").display().to_string();
     let first = ["--out=json", "--log-file-level=all", "--log-file", &log];
     let words: Vec<String> = first
@@ -52,9 +52,9 @@ fn apply(scratch: &Scratch, sls: &str, more: &[&str]) -> Vec<(String, Value)> {
 }
 
 /// A server from a Debian package, on its own port.
-struct Server {
+pub(crate) struct Server {
     child: Child,
-    port: u16,
+    pub(crate) port: u16,
 }
 
 impl Drop for Server {
@@ -67,7 +67,10 @@ impl Drop for Server {
 impl Server {
     /// Starts it; `None` if tests/run cannot provide it. Tries another port if the first one was taken
     /// meanwhile.
-    fn start(program: &str, start: impl Fn(&mut Command, u16) -> Option<String>) -> Option<Self> {
+    pub(crate) fn start(
+        program: &str,
+        start: impl Fn(&mut Command, u16) -> Option<String>,
+    ) -> Option<Self> {
         if !tests::skip::is_root() {
             return None;
         }
@@ -353,12 +356,12 @@ fn a_redis_follows_the_master_that_its_sentinel_names() {
 }
 
 /// The contents of a test store: values by their paths.
-type Contents = Mutex<BTreeMap<String, Value>>;
+pub(crate) type Contents = Mutex<BTreeMap<String, Value>>;
 /// Method, path, headers in lower case, and body; status and answer.
-type Serve = fn(&Contents, &str, &str, &str, &str) -> (u16, Value);
+pub(crate) type Serve = fn(&Contents, &str, &str, &str, &str) -> (u16, Value);
 
 /// Starts a store that answers requests with `serve` until the end of the test.
-fn store(serve: Serve) -> String {
+pub(crate) fn store(serve: Serve) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {

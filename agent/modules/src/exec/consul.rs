@@ -79,6 +79,8 @@ state::exec_module! {
 struct Consul {
     url: String,
     token: Option<String>,
+    /// False accepts any certificate; a text is a file of trusted ones.
+    verify: Option<Value>,
 }
 
 const NOT_FOUND: &str = "Key not found.";
@@ -109,6 +111,7 @@ impl Consul {
             Some(url) => Ok(Self {
                 url: url.trim_end_matches('/').to_owned(),
                 token,
+                verify: None,
             }),
             None => Err(answer(false, "message", "No Consul URL found.")),
         })
@@ -128,6 +131,7 @@ impl Consul {
         Self {
             url: format!("{scheme}://{host}:{}", setting("port", "8500")),
             token,
+            verify: profile.get("verify").cloned(),
         }
     }
 
@@ -143,6 +147,7 @@ impl Consul {
         let url = format!("{}/v1/kv/{}{settings}", self.url, key.join("/"));
         let mut question = Question::new(method, &url, None);
         question.body = body;
+        question.verify = self.verify.clone();
         if let Some(token) = &self.token {
             question
                 .headers
@@ -180,6 +185,49 @@ pub(crate) fn value_at(cx: &Exec, profile: &Map, key: &str) -> Result<Value, Err
             .into(),
         None => Value::Null,
     })
+}
+
+/// A key and its value.
+pub(crate) type Pair = (String, Option<Vec<u8>>);
+
+/// Returns the keys below a path, without the path, and their values, for the external pillar. A key
+/// without a value has none. `settings` are further parts of the request.
+///
+/// # Errors
+/// When Consul does not answer, or refuses the request.
+pub(crate) fn below(
+    cx: &Exec,
+    profile: &Map,
+    (path, settings): (&str, &str),
+) -> Result<Vec<Pair>, Error> {
+    let path = path.trim_matches('/');
+    let prefix = match path {
+        "" => String::new(),
+        path => format!("{path}/"),
+    };
+    // `ask` cuts the last slash, without which other keys would begin with the path, too.
+    let settings = match path {
+        "" => format!("?recurse=true{settings}"),
+        _ => format!("/?recurse=true{settings}"),
+    };
+    let rows = match Consul::of_settings(profile).ask(cx, "GET", (path, &settings), None)? {
+        Ok(rows) => rows,
+        Err(why) if why.get("message").and_then(Value::as_str) == Some(NOT_FOUND) => {
+            return Ok(Vec::new());
+        }
+        Err(why) => return Err(failed(&why)),
+    };
+    let rows = rows.as_list().ok_or("consul: the answer is not a list")?;
+    let pair = |row: &Value| {
+        let key = row.get("Key").and_then(Value::as_str);
+        let key = key.ok_or("consul: the answer has a row without a key")?;
+        let key = key.strip_prefix(&prefix);
+        let key = key.ok_or("consul: the answer has a key outside of the path")?;
+        let value = row.get("Value").and_then(Value::as_str);
+        let value = value.map(base64::decode).transpose()?;
+        Ok((key.to_owned(), value))
+    };
+    rows.iter().map(pair).collect()
 }
 
 /// Sets a value, for `sdb`.

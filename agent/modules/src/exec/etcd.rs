@@ -332,6 +332,24 @@ impl Etcd {
         }
     }
 
+    /// Returns all keys below a folder, as a nested dictionary, for the external pillar. Version 3 has
+    /// no folders: there, keys that only begin with the name of the folder are left out.
+    ///
+    /// # Errors
+    /// When etcd does not answer, or refuses the request.
+    pub(crate) fn below(&self, cx: &Exec, folder: &str) -> Result<Map, Error> {
+        let folder = folder.trim_end_matches('/');
+        let tree = match self.is_v3 {
+            true => self.tree(cx, &format!("{folder}/"))?,
+            false => self.tree(cx, folder)?,
+        };
+        match tree {
+            Value::Map(tree) => Ok(tree),
+            Value::Null => Ok(Map::new()),
+            _ => Err("etcd: the answer is not a dictionary".into()),
+        }
+    }
+
     /// Sets a key, and returns its value afterwards. Returns null if etcd refuses the request.
     ///
     /// # Errors

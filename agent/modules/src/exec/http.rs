@@ -105,7 +105,11 @@ fn flag(kwargs: &Map, name: &str, default: bool) -> bool {
     kwargs.get(name).map_or(default, Value::is_true)
 }
 
-fn request(cx: &Exec, url: &str, kwargs: &Map) -> Result<Request, Error> {
+/// Returns the request of the arguments of `http.query`.
+///
+/// # Errors
+/// When a file for it cannot be read.
+pub(crate) fn request(cx: &Exec, url: &str, kwargs: &Map) -> Result<Request, Error> {
     let url = match kwargs.get("params").and_then(Value::as_map) {
         Some(params) if !params.is_empty() => with_params(url, params),
         _ => url.to_owned(),

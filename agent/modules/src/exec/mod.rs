@@ -58,7 +58,7 @@ mod helm;
 #[cfg(feature = "source-control")]
 pub(crate) mod hg;
 mod hosts;
-mod http;
+pub(crate) mod http;
 pub(crate) mod incron;
 pub(crate) mod ini;
 #[cfg(feature = "interfaces")]

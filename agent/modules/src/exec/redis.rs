@@ -443,7 +443,8 @@ fn done(cx: &Exec, given: &Map, words: &[&str]) -> Result<Value, Error> {
     })
 }
 
-fn pairs(flat: &Value) -> Map {
+/// Returns the dictionary of names and values that follow each other.
+pub(crate) fn pairs(flat: &Value) -> Map {
     let all = flat.as_list().unwrap_or_default().chunks_exact(2);
     all.filter_map(|pair| Some((pair.first()?.clone(), pair.get(1)?.clone())))
         .collect()

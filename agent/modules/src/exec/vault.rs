@@ -374,24 +374,36 @@ fn found(cx: &Exec, args: &ReadSecret) -> Result<Value, String> {
     }
 }
 
-/// Returns the value at `PATH/KEY` or `PATH?KEY`, for `sdb`.
+/// Returns the values of a secret, for `sdb` and the external pillar. `None` means that there is no
+/// such secret.
 ///
 /// # Errors
 /// When the Vault does not answer, or refuses the request.
-pub(crate) fn value_at(cx: &Exec, key: &str) -> Result<Value, Error> {
+pub(crate) fn secret_at(cx: &Exec, path: &str) -> Result<Option<Map>, Error> {
     let vault = Vault::from_config(cx)?;
-    let (path, key) = split(key)?;
     let place = vault.place(cx, path)?;
     let answer = vault.ask(cx, ("GET", &place.path_for("data")), None)?;
     if answer.status == 404 {
-        return Ok(Value::Null);
+        return Ok(None);
     }
     let told = data(Ok(answer)).map_err(Error::refused)?;
     let values = match place.is_v2 {
         true => told.get("data").cloned().unwrap_or_default(),
         false => told,
     };
-    Ok(values.get(key).cloned().unwrap_or_default())
+    Ok(values.as_map().cloned())
+}
+
+/// Returns the value at `PATH/KEY` or `PATH?KEY`, for `sdb`.
+///
+/// # Errors
+/// When the Vault does not answer, or refuses the request.
+pub(crate) fn value_at(cx: &Exec, key: &str) -> Result<Value, Error> {
+    let (path, key) = split(key)?;
+    let values = secret_at(cx, path)?;
+    Ok(values
+        .and_then(|values| values.get(key).cloned())
+        .unwrap_or_default())
 }
 
 fn split(key: &str) -> Result<(&str, &str), Error> {

@@ -92,7 +92,7 @@ impl Database for Server {
     fn rows(&self, cx: &Exec, query: &str, id: &str) -> Result<Table, Error> {
         let (query, count) = sql::filled(query, &quoted(id))?;
         if count == 0 {
-            return Err("it has no %s, which stands for the id of the minion".into());
+            return Err("it has no %s for the id of the minion".into());
         }
         let query = query.trim_end_matches([';', ' ', '\t', '\r', '\n']);
         let begin = "START TRANSACTION";

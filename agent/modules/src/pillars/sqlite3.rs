@@ -104,7 +104,7 @@ fn filled(query: &str, literal: &str) -> Result<String, Error> {
         }
     }
     match count {
-        0 => Err("it has no ?, which stands for the id of the minion".into()),
+        0 => Err("it has no ? for the id of the minion".into()),
         _ => Ok(text),
     }
 }

@@ -163,7 +163,7 @@ pub(super) fn run(
 }
 
 /// Puts a literal of SQL in the place of each `%s` of a query, and returns how many there were. `%%`
-/// stands for a percent sign.
+/// is a percent sign.
 ///
 /// # Errors
 /// When the query has `%` before another character.
@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_id_stands_for_each_placeholder() {
+    fn the_id_replaces_each_placeholder() {
         let fill = |query| filled(query, "'m'").map_err(|error| error.to_string());
         assert_eq!(
             fill("a %s b LIKE 'x%%' c %s"),

@@ -20,7 +20,7 @@ pub(super) struct Query {
     /// The key that its data appear under.
     pub(super) root: Option<String>,
     pub(super) text: String,
-    /// The number of columns that become keys, from the left. 0 stands for all but the last one.
+    /// The number of columns that become keys, from the left. With 0, all but the last one do.
     pub(super) depth: usize,
     /// True if values of the same key become a list.
     pub(super) as_list: bool,
