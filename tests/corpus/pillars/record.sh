@@ -1,9 +1,10 @@
 #!/bin/sh
 # record.sh PYTHON-3007 PYTHON-3008: records sql.json beside this file, with the Python of each Salt. Needs root, and the packages that
-# tests/run keeps. The servers end with their namespace's folder: stop them by the ids that it prints.
+# tests/run keeps. The servers are stopped at the end.
 set -eu
 here=$(realpath "$(dirname "$0")")
 dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
 chmod 755 "$dir"
 "$1" - "$here/sql.yaml" "$dir" <<'PY'
 import pathlib, sys, yaml
