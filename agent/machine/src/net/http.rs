@@ -384,7 +384,7 @@ fn tls(request: &Request) -> Result<TlsConfig, Error> {
 }
 
 /// Returns the trusted certificates: of the named bundle, else the system's.
-fn trusted(named: Option<&Path>) -> Result<Vec<Certificate<'static>>, Error> {
+pub(super) fn trusted(named: Option<&Path>) -> Result<Vec<Certificate<'static>>, Error> {
     let found = BUNDLES.iter().map(Path::new).find(|path| path.is_file());
     let Some(path) = named.or(found) else {
         return Ok(Vec::new());

@@ -1,4 +1,5 @@
-//! The network: HTTP, and the interfaces of this machine.
+//! The network: HTTP, TLS, and the interfaces of this machine.
 
 pub mod http;
 pub mod interfaces;
+pub mod tls;

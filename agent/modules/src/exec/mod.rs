@@ -152,6 +152,8 @@ pub(crate) mod shadow;
 #[cfg(feature = "notifications")]
 pub(crate) mod slack;
 mod slsutil;
+#[cfg(feature = "mail")]
+mod smtp;
 pub(crate) mod ssh;
 pub(crate) mod state;
 mod state_pause;
@@ -389,6 +391,8 @@ pub const MODULES: &[Module<Value>] = &[
     #[cfg(feature = "notifications")]
     slack::MODULE,
     slsutil::MODULE,
+    #[cfg(feature = "mail")]
+    smtp::MODULE,
     ssh::MODULE,
     ssh::auth::MODULE,
     ssh::known::MODULE,

@@ -124,6 +124,12 @@ const FAMILIES: &[Family] = &[
         ],
     },
     Family {
+        feature: "mail",
+        built: cfg!(feature = "mail"),
+        states: &["smtp"],
+        functions: &["smtp"],
+    },
+    Family {
         feature: "notifications",
         built: cfg!(feature = "notifications"),
         states: &["msteams", "pagerduty", "pushover", "slack"],
@@ -193,7 +199,7 @@ const STATES: &str = "\
     netsnmp netusers nexus nova ntp nxos openvswitch openvswitch_bridge openvswitch_port opsgenie \
     panos pbm pcs pdbedit pip_state pkgbuild pkgng ports powerpath probes proxy pyrax pyrax_queues \
     rbac_solaris rdp reg rest_cf rvm salt_master salt_proxy saltclass saltmod serverdensity \
-    smartos smtp snapper solrcloud splunk splunk_search sqlite3 ssh ssh_pki ssl syslog_ng sysrc \
+    smartos snapper solrcloud splunk splunk_search sqlite3 ssh ssh_pki ssl syslog_ng sysrc \
     telemetry testinframod tomcat trafficserver uptime vagrant vault vbox_guest victorops virt vmc \
     win_system winrepo wordpress xml xmpp zabbix_action zabbix_host zabbix_hostgroup \
     zabbix_mediatype zabbix_template zabbix_user zabbix_usergroup zabbix_usermacro zabbix_valuemap \

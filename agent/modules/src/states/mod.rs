@@ -117,6 +117,8 @@ mod selinux;
 mod service;
 #[cfg(feature = "notifications")]
 mod slack;
+#[cfg(feature = "mail")]
+mod smtp;
 mod ssh_auth;
 mod ssh_known_hosts;
 mod stateconf;
@@ -317,6 +319,8 @@ pub const MODULES: &[Module<Ret>] = &[
     service::MODULE,
     #[cfg(feature = "notifications")]
     slack::MODULE,
+    #[cfg(feature = "mail")]
+    smtp::MODULE,
     ssh_auth::MODULE,
     ssh_known_hosts::MODULE,
     stateconf::MODULE,
