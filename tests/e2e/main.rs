@@ -26,6 +26,7 @@ mod inits;
 mod lint;
 mod look;
 mod lsp;
+mod mail;
 mod managers;
 mod notifications;
 mod orch;

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use lettre::Message;
-use lettre::message::header::ContentType;
+use lettre::message::header::{ContentTransferEncoding, ContentType};
 use lettre::message::{Attachment, Mailbox, Mailboxes, MultiPart, SinglePart};
 use machine::fs;
 use state::exec::Exec;
@@ -199,7 +199,14 @@ impl Mail {
         }
         // A CR alone would be sent as it is.
         let text = self.text.replace("\r\n", "\n").replace('\r', "\n");
-        let text = SinglePart::plain(text);
+        let text = match text.contains('\0') {
+            // lettre would send it as it is.
+            true => SinglePart::builder()
+                .header(ContentTransferEncoding::QuotedPrintable)
+                .header(ContentType::TEXT_PLAIN)
+                .body(text),
+            false => SinglePart::plain(text),
+        };
         let built = match attached(&self.attachments)? {
             parts if parts.is_empty() => message.singlepart(text),
             parts => {

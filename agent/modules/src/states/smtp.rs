@@ -42,9 +42,6 @@ state::state_module! {
 fn send_msg(cx: &Exec, args: SendMsg) -> Result<Ret, Error> {
     let (name, recipient) = (args.name, args.recipient);
     if args.profile.is_null() && args.sender.is_null() {
-        .iter()
-        .all(|given| **given == Value::Null)
-    {
         let missing = "Missing parameter sender or profile for state smtp.send_msg";
         return Ok(Ret::failed(missing));
     }
