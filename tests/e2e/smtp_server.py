@@ -34,7 +34,7 @@ class Handler:
             "encrypted": session.ssl is not None or MODE == "tls",
             "login": session.auth_data,
             "headers": {name: str(value) for name, value in message.items()},
-            "text": message.get_body().get_content(),
+            "text": message.get_body().get_content().replace("\r\n", "\n"),
             "attachments": [[one.get_filename(), content(one).hex()] for one in attachments],
             "defects": [str(defect) for part in message.walk() for defect in part.defects],
             "longest": max(map(len, envelope.original_content.split(b"\r\n"))),

@@ -68,6 +68,9 @@ state::exec_module! {
 /// The maximum size of all attachments of a message together, in bytes.
 const MAX_ATTACHMENTS: u64 = 25 << 20;
 
+/// The maximum length of a line of a message, in bytes with its CR (RFC 5322).
+const MAX_LINE: usize = 999;
+
 /// The ports of SMTP, of submission, and of submission with TLS from the beginning.
 const SMTP: u16 = 25;
 const SUBMISSION: u16 = 587;
@@ -215,7 +218,19 @@ impl Mail {
             }
         };
         let built = built.map_err(|error| Error::refused(format!("smtp: {error}")))?;
-        Ok(built.formatted())
+        let message = built.formatted();
+        match message
+            .split(|byte| *byte == b'\n')
+            .all(|line| line.len() <= MAX_LINE)
+        {
+            true => Ok(message),
+            false => Err(Error::argument(
+                "subject",
+                format!(
+                    "a line of the message would be longer than {MAX_LINE} bytes: shorten the longest word of the subject, and of the names"
+                ),
+            )),
+        }
     }
 }
 

@@ -188,7 +188,7 @@ impl Server<'_> {
         session.command("DATA", &[354])?;
         session.write(&dotted(message))?;
         let answer = session.answer()?;
-        session.expect(&answer, "the message", &[250])?;
+        session.check(&answer, "the message", &[250])?;
         // The server has the message: an error now would make the caller send it again.
         let _answered = session.command("QUIT", &[221]);
         Ok(())
@@ -248,7 +248,7 @@ impl<'a> Session<'a> {
             offered: Vec::new(),
         };
         let greeting = session.answer()?;
-        session.expect(&greeting, "the connection", &[220])?;
+        session.check(&greeting, "the connection", &[220])?;
         session.hello()?;
         let can_encrypt = session.offers("STARTTLS").is_some();
         match server.encryption {
@@ -319,19 +319,19 @@ impl<'a> Session<'a> {
     fn secret_command(&mut self, command: &str, code: u16) -> Result<(), Error> {
         self.write(format!("{command}\r\n").as_bytes())?;
         let answer = self.answer()?;
-        self.expect(&answer, "the login", &[code])
+        self.check(&answer, "the login", &[code])
     }
 
     /// Sends a command and returns its answer.
     fn command(&mut self, command: &str, codes: &[u16]) -> Result<Answer, Error> {
         self.write(format!("{command}\r\n").as_bytes())?;
         let answer = self.answer()?;
-        self.expect(&answer, command, codes)?;
+        self.check(&answer, command, codes)?;
         Ok(answer)
     }
 
     /// Returns an error if the code is not one of these.
-    fn expect(&self, answer: &Answer, subject: &str, codes: &[u16]) -> Result<(), Error> {
+    fn check(&self, answer: &Answer, subject: &str, codes: &[u16]) -> Result<(), Error> {
         match codes.contains(&answer.code) {
             true => Ok(()),
             false => {
