@@ -200,10 +200,10 @@ impl Mail {
         for recipient in &self.recipients {
             message = message.to(recipient.clone());
         }
-        // A CR alone would be sent as it is.
+        // lettre does not change a CR without LF.
         let text = self.text.replace("\r\n", "\n").replace('\r', "\n");
         let text = match text.contains('\0') {
-            // lettre would send it as it is.
+            // lettre would not encode it.
             true => SinglePart::builder()
                 .header(ContentTransferEncoding::QuotedPrintable)
                 .header(ContentType::TEXT_PLAIN)
