@@ -122,12 +122,12 @@ fn call(scratch: &Scratch, words: &[&str]) -> (String, String) {
 
 /// Sends a message and returns the return of the state, which has the error in its comment.
 fn send(scratch: &Scratch, recipient: &str) -> String {
-    let (name, recipient) = (format!("name={TEXT}"), format!("recipient={recipient}"));
+    let recipient = format!("recipient={recipient}");
     let subject = "subject=Message from Salt";
     let words = [
         "state.single",
         "smtp.send_msg",
-        &name,
+        TEXT,
         &recipient,
         subject,
         "profile=my",
