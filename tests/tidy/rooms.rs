@@ -69,7 +69,6 @@ const MODULES: House = House {
         ("fileserver", "files of SLS trees"),
         ("serializers", "formats of data"),
         ("returners", "returners"),
-        ("pillars", "external pillars"),
         ("grains", "grains"),
         (
             "loader",
@@ -81,6 +80,7 @@ const MODULES: House = House {
             "answers to jobs on other machines, from the trees of this one",
         ),
         ("exec", "execution modules"),
+        ("pillars", "external pillars"),
         ("states", "state modules"),
         ("runners", "runners that need no master"),
         ("wheel", "wheel functions that need no master"),
