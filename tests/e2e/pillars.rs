@@ -55,11 +55,8 @@ fn connections(dir: &Path) -> Value {
 /// Writes the configuration of a case: that of the scratch minion, and these options.
 fn configure(scratch: &Scratch, folder: &str, options: &Value) {
     let minion = fs::read_to_string(scratch.path().join("etc/minion")).unwrap();
-    scratch.write(&format!("{folder}/minion"), &minion);
-    scratch.write(
-        &format!("{folder}/minion.d/case.conf"),
-        &options.to_string(),
-    );
+    scratch.write(format!("{folder}/minion"), &minion);
+    scratch.write(format!("{folder}/minion.d/case.conf"), &options.to_string());
 }
 
 /// A root with the three databases; `None` without root.
@@ -71,7 +68,7 @@ fn databases(setup: &Value, more: &str) -> Option<Scratch> {
     for kind in KINDS {
         let own = setup[kind].as_str().unwrap();
         let sql = format!("{own}{}", setup["all"].as_str().unwrap());
-        scratch.write(&format!("{kind}.sql"), &sql);
+        scratch.write(format!("{kind}.sql"), &sql);
     }
     let script = format!("dir=@ENV@ corpus=@CORPUS@\n. @CORPUS@/pillars/sql.sh\n{more}");
     prepare(scratch.path(), &scratch.filled(&script), true).unwrap();

@@ -224,7 +224,7 @@ fn the_key_of_a_minion_in_redis_becomes_pillar() {
             value.clone(),
             "WRONGPASS",
         ),
-        (profile(1, ""), value.clone(), "Connection refused"),
+        (profile(1, ""), value, "Connection refused"),
         (
             own.clone(),
             json!({"function": "keys"}),

@@ -432,13 +432,9 @@ pub(crate) fn run<T>(
         let obeyed = signals::obey(signals, notify, &configured, reread);
         let commands = async { Ok(master.local_requests().run(socket).await?) };
         let updating = async { match updates.follow(&master.events).await {} };
-        let ended = peers
-            .or(commands)
-            .or(chores)
-            .or(updating)
-            .or(beating)
-            .or(following);
-        let ended = ended.or(rotating).or(master.in_cluster(&leading));
+        let ended = peers.or(commands).or(chores).or(beating).or(following);
+        let ended = ended.or(rotating).or(updating);
+        let ended = ended.or(master.in_cluster(&leading));
         let ended = ended.or(obeyed).await;
         notify.stopping();
         master.end(engines, &listener).await;

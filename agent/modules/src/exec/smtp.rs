@@ -295,10 +295,10 @@ fn use_profile(cx: &Exec, args: &mut SendMsg) -> Result<Option<u16>, Error> {
         let found = settings.get(name).filter(|value| value.is_true());
         found.map(Value::to_text)
     };
-    args.server = text("server").or(args.server.take());
-    args.sender = text("sender").or(args.sender.take());
-    args.username = text("username").or(args.username.take());
-    args.password = text("password").or(args.password.take());
+    args.server = text("server").or_else(|| args.server.take());
+    args.sender = text("sender").or_else(|| args.sender.take());
+    args.username = text("username").or_else(|| args.username.take());
+    args.password = text("password").or_else(|| args.password.take());
     args.use_ssl = settings.get("tls").cloned().unwrap_or_default();
     let port = text("port").map(|port| {
         let wrong = |_| {

@@ -215,7 +215,7 @@ fn the_state_has_the_texts_of_salt() {
         let mut cx = exec();
         cx.test = test;
         let found = apply(&cx, "smtp.send_msg", kwargs).unwrap();
-        (found.result, found.comment.to_string())
+        (found.result, found.comment)
     };
     let kwargs = Map::new()
         .with("name", "text")
