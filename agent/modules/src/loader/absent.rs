@@ -215,6 +215,7 @@ pub const STATE_FUNCTIONS: &[&str] = &[
 /// The runners that only a master has.
 pub const RUNNERS: &[&str] = &[
     "cache.clear_all",
+    "cache.clear_git_lock",
     "cache.clear_grains",
     "cache.clear_mine",
     "cache.clear_mine_func",
