@@ -297,14 +297,14 @@ mod tests {
         };
         let list = |names: &[&str]| Value::list(names.iter().map(|name| (*name).into()));
         assert_eq!(updated(list(&["roots"]), Value::Null), Ok(true.into()));
-        let both = list(&["roots", "gitfs"]);
+        let both = list(&["roots", "s3fs"]);
         for (backends, asked) in [
             (both.clone(), Value::Null),
-            (list(&["roots"]), "gitfs".into()),
+            (list(&["roots"]), "s3fs".into()),
         ] {
             let error = updated(backends, asked).unwrap_err();
             assert!(
-                error.contains("The fileserver backend gitfs is not supported"),
+                error.contains("The fileserver backend s3fs is not supported"),
                 "{error}"
             );
         }
