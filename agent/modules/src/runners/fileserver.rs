@@ -17,13 +17,13 @@ state::exec_module! {
     /// Show the files of the file server.
     mod fileserver;
 
-    /// Return the environments, or with `sources` those of each backend.
+    /// Return the environments, or with `sources` the backends.
     ///
     ///     salt-run fileserver.envs
     fn envs(Envs {
         /// The backends to use: a list, or names separated by commas; by default all.
         backend: Value = Value::Null,
-        /// Return the environments of each backend.
+        /// Return the names of the backends instead.
         sources: bool = false,
     });
 
@@ -163,12 +163,9 @@ fn envs(cx: &Exec, args: Envs) -> Result<Value, Error> {
     if !args.sources {
         return Ok(files(cx, &args.backend)?.environments()?.into());
     }
-    let mut found = Map::new();
-    for name in backends(cx, &args.backend)? {
-        let files = Roots::of_backends(cx.opts(), vec![name.clone()]);
-        found.insert(name, files.environments()?);
-    }
-    Ok(found.into())
+    let mut names = backends(cx, &args.backend)?;
+    names.sort();
+    Ok(names.into())
 }
 
 fn file_list(cx: &Exec, args: FileList) -> Result<Value, Error> {
