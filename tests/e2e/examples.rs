@@ -122,11 +122,15 @@ fn misfit(function: &Declared, example: &str) -> Option<String> {
     }
 }
 
-/// Returns whether the example of a state names its function. Only the engine calls `mod_watch`.
+/// Returns whether the example of a state names its function. Only the engine calls `mod_watch` and
+/// `mod_beacon`.
 fn is_named(function: &Declared, example: &str) -> bool {
     let (module, name) = function.name.split_once('.').unwrap();
+    let has =
+        |argument: &str| example.contains(&format!(" {module}.")) && example.contains(argument);
     match name {
-        "mod_watch" => example.contains(&format!(" {module}.")) && example.contains("- watch:"),
+        "mod_watch" => has("- watch:"),
+        "mod_beacon" => has("- beacon: True"),
         _ => example.lines().any(|line| {
             let line = line.trim().trim_end_matches(':');
             line.trim_end_matches(": []") == function.name
