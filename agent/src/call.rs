@@ -287,6 +287,9 @@ fn hand_over(uplink: &Uplink, call: &SaltCall, jid: &str, answer: &Return) {
     }
 }
 
+/// The first keys of a return in Salt.
+const FIRST: [&str; 6] = ["jid", "return", "retcode", "id", "fun", "fun_args"];
+
 /// Sends the result of the call to the returners that the options name.
 fn hand_out(cx: &Exec, call: &SaltCall, jid: &str, answer: &Return) {
     let asked = cx.opts().text("return").unwrap_or_default();
@@ -295,7 +298,13 @@ fn hand_out(cx: &Exec, call: &SaltCall, jid: &str, answer: &Return) {
     }
     if let Some(data) = return_data(call, jid, answer) {
         let data = data.with("id", cx.opts().id()).with("success", true);
-        returners::hand(cx, asked, &data);
+        // Returners write it as text, in the order of Salt.
+        let first = FIRST.iter().filter_map(|key| Some((*key, data.get(key)?)));
+        let mut ret: Map = first
+            .map(|(key, value)| (key.to_owned(), value.clone()))
+            .collect();
+        ret.update(data);
+        returners::hand(cx, asked, &ret);
         cx.barrier();
     }
 }

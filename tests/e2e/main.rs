@@ -41,6 +41,7 @@ mod python;
 mod reboot;
 mod restricted;
 mod resume;
+mod returners;
 mod runas;
 mod runs;
 mod schemas;

@@ -141,6 +141,7 @@ const fn optional(name: &'static str) -> Arg {
 const NAME: &[Arg] = &[arg("name")];
 
 static REGISTRY: Registry = Registry {
+    returners: Vec::new,
     pillars: &[],
     states: &[
         module(

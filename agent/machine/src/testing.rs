@@ -8,6 +8,7 @@ use state::targets::{MinionReturn, Targets};
 use value::{Map, Value};
 
 static REGISTRY: Registry = Registry {
+    returners: Vec::new,
     states: &[],
     functions: &[],
     runners: &[],

@@ -15,6 +15,8 @@
     )
 )]
 
+#[cfg(feature = "databases")]
+mod databases;
 pub mod event_bus;
 pub mod exec;
 pub mod fileserver;
@@ -45,6 +47,7 @@ pub static REGISTRY: state::exec::Registry = state::exec::Registry {
     runners: runners::MODULES,
     wheel: wheel::MODULES,
     pillars: pillars::PILLARS,
+    returners: returners::all,
     missing: loader::needs::missing,
     lacks: loader::needs::lacks,
     grains: grains::collect,

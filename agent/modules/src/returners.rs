@@ -1,7 +1,10 @@
-//! Returners: the destinations of functions' returns in addition to the caller. Each has its own
-//! file and a line in the table.
+//! Returners: the destinations of functions' returns in addition to the caller, and of the events and
+//! jobs of a master. Each has its own file and a line in the table.
 
+pub mod follow;
 mod rawfile_json;
+#[cfg(feature = "databases")]
+mod sql;
 mod syslog;
 
 use state::custom::Kind;
@@ -9,38 +12,42 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
 
-/// A function that stores a return.
-type Take = fn(cx: &Exec, ret: &Map) -> Result<(), Error>;
-
-/// The built-in returners, each with its documentation. A file of the tree (`_returners`) with the
-/// same name goes before one, as in Salt.
-const RETURNERS: &[(&str, Take, &str)] = &[
-    (
-        "local_cache",
-        cached,
-        "Store nothing: the return is already in the master's cache and in the minion's record.",
-    ),
-    (
-        "rawfile_json",
-        rawfile_json::returner,
-        "Append the return to a file as a line of JSON.",
-    ),
-    (
-        "syslog",
-        syslog::returner,
-        "Send the return to the system's log as JSON.",
-    ),
-];
-
-/// Returns the name and documentation of each built-in returner.
-pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
-    RETURNERS.iter().map(|(name, _, doc)| (*name, *doc))
+/// A built-in returner.
+struct Returner {
+    name: &'static str,
+    /// The documentation that `sys.returner_doc` shows.
+    doc: &'static str,
+    /// Stores a return.
+    store: fn(cx: &Exec, ret: &Map) -> Result<(), Error>,
 }
 
-/// Does nothing, because a master has every return in its cache, and the record of a machine
-/// contains its state runs.
-fn cached(_cx: &Exec, _ret: &Map) -> Result<(), Error> {
-    Ok(())
+/// The built-in returners. A file of the tree (`_returners`) with the same name goes before one, as in
+/// Salt.
+const RETURNERS: &[Returner] = &[
+    LOCAL_CACHE,
+    #[cfg(feature = "databases")]
+    sql::MYSQL,
+    #[cfg(feature = "databases")]
+    sql::PGJSONB,
+    #[cfg(feature = "databases")]
+    sql::POSTGRES,
+    rawfile_json::RETURNER,
+    #[cfg(feature = "databases")]
+    sql::SQLITE3,
+    syslog::RETURNER,
+];
+
+/// A master has every return in its cache, and the record of a machine has its state runs.
+const LOCAL_CACHE: Returner = Returner {
+    name: "local_cache",
+    doc: "Store nothing: the return is already in the master's cache and in the minion's record.",
+    store: |_, _| Ok(()),
+};
+
+/// Returns the name and documentation of each built-in returner.
+pub(crate) fn all() -> Vec<(&'static str, &'static str)> {
+    let all = RETURNERS.iter();
+    all.map(|known| (known.name, known.doc)).collect()
 }
 
 /// Returns the names in a comma-separated list, the format of `--return` and `ret=`, without
@@ -55,9 +62,8 @@ fn names(list: &str) -> Vec<&str> {
     names
 }
 
-fn built_in(name: &str) -> Option<Take> {
-    let found = RETURNERS.iter().find(|(known, ..)| *known == name);
-    found.map(|(_, take, _)| *take)
+fn built_in(name: &str) -> Option<&'static Returner> {
+    RETURNERS.iter().find(|known| known.name == name)
 }
 
 /// Returns the first returner of a list that does not exist.
@@ -92,112 +98,28 @@ fn taken(cx: &Exec, name: &str, ret: &Map) -> Result<(), Error> {
     if cx.is_disabled(Kind::Returner, name) {
         return Err("it is disabled by disable_returners".into());
     }
-    if let Some(done) = called(cx, name, "returner", ret.clone().into()) {
+    if let Some(done) = called(cx, name, "returner", vec![ret.clone().into()]) {
         return done;
     }
-    let Some(take) = built_in(name) else {
-        let known: Vec<&str> = all().map(|(known, _)| known).collect();
+    let Some(known) = built_in(name) else {
+        let known: Vec<&str> = RETURNERS.iter().map(|known| known.name).collect();
         return Err(Error::refused(format!(
             "unknown returner; expected one of {} or a file of _returners that saltutil.sync_returners has copied",
             known.join(", ")
         )));
     };
-    take(cx, ret)
+    (known.store)(cx, ret)
 }
 
 /// Calls a function of a custom returner. Returns `None` if there is no such function.
-fn called(cx: &Exec, name: &str, function: &str, data: Value) -> Option<Result<(), Error>> {
+fn called(cx: &Exec, name: &str, function: &str, args: Vec<Value>) -> Option<Result<(), Error>> {
     let custom = &cx.shared.custom;
     if built_in(name).is_some() && !custom.has_file(Kind::Returner, name) {
         return None;
     }
     let function = format!("{name}.{function}");
-    let called = custom.call_client(cx, Kind::Returner, &function, vec![data], Map::new());
+    let called = custom.call_client(cx, Kind::Returner, &function, args, Map::new());
     called.map(|done| done.map(drop))
-}
-
-/// A function that stores events of a master.
-type TakeEvents = fn(cx: &Exec, events: &[Value]) -> Result<(), Error>;
-
-/// The built-in returners that store events of a master. This is a separate table, so that a
-/// program without a master does not contain their code.
-const EVENT_RETURNERS: &[(&str, TakeEvents)] = &[("rawfile_json", rawfile_json::event_return)];
-
-/// Returns why a returner of `event_return` can never get events, as far as the configuration shows
-/// it. Files of the tree are read for the name of a built-in returner that takes none.
-#[must_use]
-pub fn never_takes_events(cx: &Exec, name: &str) -> Option<String> {
-    let is_part = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
-    if name.is_empty() || !name.chars().all(is_part) {
-        return Some(format!(
-            "{name:?} is not the name of a returner; write one name or a list of names"
-        ));
-    }
-    if cx.is_disabled(Kind::Returner, name) {
-        return Some(format!(
-            "the returner {name} is disabled by disable_returners; remove it from one of the two options"
-        ));
-    }
-    if built_in(name).is_some() && lacks_event_return(cx, name).is_some() {
-        let known: Vec<&str> = EVENT_RETURNERS.iter().map(|(name, _)| *name).collect();
-        return Some(format!(
-            "the built-in returner {name} has no function event_return; use {} or a file of _returners",
-            known.join(", ")
-        ));
-    }
-    None
-}
-
-/// Returns why a returner cannot get events now: its file is missing, cannot be loaded or lacks the
-/// function. The file is loaded.
-#[must_use]
-pub fn lacks_event_return(cx: &Exec, name: &str) -> Option<String> {
-    if takes_events(name).is_some() {
-        return None;
-    }
-    let function = format!("{name}.event_return");
-    let functions = cx.shared.custom.functions(cx, Kind::Returner);
-    if functions.iter().any(|(known, _)| *known == function) {
-        return None;
-    }
-    let prefix = format!("{name}.");
-    let is_loaded = functions
-        .iter()
-        .any(|(known, _)| known.starts_with(&prefix));
-    Some(
-        match is_loaded {
-            true => format!("the returner {name} has no function event_return(events); add it"),
-            false => format!(
-                "the returner {name} does not exist or cannot be loaded; add {name}.py or a program {name} to _returners of file_roots"
-            ),
-        } + ", and run: salt-run saltutil.sync_returners",
-    )
-}
-
-/// Passes events to `event_return` of a returner.
-///
-/// # Errors
-/// When the returner does not have the function, or the function fails.
-pub fn hand_events(cx: &Exec, name: &str, events: &[Value]) -> Result<(), Error> {
-    let custom = called(
-        cx,
-        name,
-        "event_return",
-        Value::list(events.iter().cloned()),
-    );
-    custom.unwrap_or_else(|| {
-        if let Some(take) = takes_events(name) {
-            return take(cx, events);
-        }
-        let why = lacks_event_return(cx, name);
-        let function = || Error::not_available(format!("{name}.event_return"));
-        Err(why.map_or_else(function, Error::refused))
-    })
-}
-
-fn takes_events(name: &str) -> Option<TakeEvents> {
-    let found = EVENT_RETURNERS.iter().find(|(known, _)| *known == name);
-    found.map(|(_, take)| *take)
 }
 
 /// Returns an option of a returner: from `ret_kwargs`, else under `ret_config`, else under the
@@ -248,7 +170,7 @@ mod tests {
 
     #[test]
     fn the_table_is_in_order() {
-        assert!(all().map(|(name, _)| name).is_sorted());
+        assert!(RETURNERS.iter().map(|known| known.name).is_sorted());
     }
 
     #[test]
@@ -275,39 +197,6 @@ mod tests {
         ];
         for (ret, name, expected) in cases {
             assert_eq!(of(ret, name).as_deref(), expected, "{ret} {name}");
-        }
-    }
-
-    #[test]
-    fn a_returner_that_never_takes_events_is_known_from_the_configuration() {
-        let opts = r#"{"disable_returners": ["off"]}"#;
-        let cx = crate::testing::exec_with(crate::testing::json(opts), Map::new());
-        let why = |name: &str| never_takes_events(&cx, name);
-        assert_eq!(why("rawfile_json"), None);
-        assert_eq!(why("a_file-of_the_tree"), None);
-        for (name, part) in [
-            ("", "not the name of a returner"),
-            ("a,b", "not the name of a returner"),
-            ("../a", "not the name of a returner"),
-            ("off", "disabled by disable_returners"),
-            ("syslog", "has no function event_return; use rawfile_json"),
-        ] {
-            let why = why(name).unwrap();
-            assert!(why.contains(part), "{name}: {why}");
-        }
-    }
-
-    #[test]
-    fn a_returner_that_is_missing_names_the_command_that_copies_it() {
-        let cx = crate::testing::exec();
-        assert_eq!(lacks_event_return(&cx, "rawfile_json"), None);
-        let error = hand_events(&cx, "carbon", &[]).unwrap_err().to_string();
-        for part in [
-            "carbon.py",
-            "_returners",
-            "salt-run saltutil.sync_returners",
-        ] {
-            assert!(error.contains(part), "{error}");
         }
     }
 

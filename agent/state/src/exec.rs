@@ -36,6 +36,8 @@ pub struct Registry {
     pub wheel: &'static [Module<Value>],
     /// External pillars, in addition to those of this crate.
     pub pillars: &'static [ExternalPillar],
+    /// Returns the name and the documentation of each returner.
+    pub returners: fn() -> Vec<(&'static str, &'static str)>,
     /// Returns why a function is missing on this machine: the reason that the `__virtual__` of its
     /// module gives in Salt. `None` if the function is not missing.
     pub missing: fn(&Exec, Kind, &str) -> Option<String>,

@@ -126,6 +126,7 @@ const fn watching(name: &'static str) -> Module<Ret> {
 }
 
 static REGISTRY: Registry = Registry {
+    returners: Vec::new,
     pillars: &[],
     states: &[
         watching("at"),

@@ -9,7 +9,7 @@ use value::json::{self, Layout};
 use value::{Map, Value};
 
 /// The options whose values are compared.
-const VALUES: [&str; 21] = [
+const VALUES: [&str; 22] = [
     "auto_accept",
     "autoreject_file",
     "autosign_file",
@@ -22,6 +22,7 @@ const VALUES: [&str; 21] = [
     "event_return_whitelist",
     "ext_pillar",
     "keep_jobs_seconds",
+    "master_job_cache",
     "nodegroups",
     "open_mode",
     "peer",

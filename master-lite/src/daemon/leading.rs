@@ -10,7 +10,7 @@ use smol::Task;
 use value::log;
 
 use crate::cluster::Cluster;
-use crate::event_return::EventReturn;
+use crate::event_return::{EventReturn, Following};
 use crate::reactor::Reactor;
 use crate::store::Error;
 
@@ -23,7 +23,7 @@ type Running = (u64, Arc<Reactor>, Vec<Task<()>>);
 /// The work of a leader.
 pub(super) struct Leading {
     pub(super) event_return: EventReturn,
-    pub(super) returners: Vec<String>,
+    pub(super) returners: Vec<Following>,
 }
 
 impl Leading {

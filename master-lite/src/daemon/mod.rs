@@ -37,7 +37,7 @@ use crate::daemon::repositories::Updates;
 use crate::daemon::session::Session;
 use crate::daemon::signals::Reread;
 use crate::data::Data;
-use crate::event_return::EventReturn;
+use crate::event_return::{EventReturn, Kind};
 use crate::events::Events;
 use crate::hook::Settings;
 use crate::jobs::Jobs;
@@ -393,9 +393,13 @@ pub(crate) fn run<T>(
         let signals = signals::caught()?;
         let listener = listen::peers(&master.opts, &master.store, &pair)?;
         let event_return = master.event_return();
-        let returners = event_return.returners();
+        let mut returners = Vec::new();
+        for kind in [Kind::Events, Kind::Jobs] {
+            let named = event_return.returners(kind);
+            returners.extend(named.map_err(Error::option(kind.option()))?);
+        }
         let leading = Leading {
-            returners: returners.map_err(Error::option("event_return"))?,
+            returners,
             event_return,
         };
         let _working = match &master.cluster {

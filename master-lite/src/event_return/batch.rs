@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use modules::returners::follow::Record;
 use value::glob::fnmatch;
-use value::{Map, Value, secret};
+use value::{Map, secret};
 
 use crate::store::{Error, Event};
 
@@ -56,8 +57,7 @@ impl Queue {
 /// The events that were read and not handed over yet.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    /// The events in the form that returners get.
-    pub(super) events: Vec<Value>,
+    pub(super) records: Vec<Record>,
     bytes: usize,
     since: Option<Instant>,
 }
@@ -66,7 +66,7 @@ impl Batch {
     /// Returns the number of events that the batch can still take.
     pub(super) fn room(&self) -> usize {
         match self.bytes < BYTES_MAX {
-            true => EVENTS_MAX.saturating_sub(self.events.len()),
+            true => EVENTS_MAX.saturating_sub(self.records.len()),
             false => 0,
         }
     }
@@ -78,14 +78,14 @@ impl Batch {
         }
         self.since.get_or_insert_with(Instant::now);
         self.bytes += page.bytes;
-        self.events.extend(page.events);
+        self.records.extend(page.events);
     }
 
     /// Returns the time at which the events are handed over even if no more arrive; `None` if there
     /// is no such time.
     pub(super) fn due(&self, queue: Queue) -> Option<Instant> {
         let since = self.since?;
-        match self.events.len() >= queue.least || self.room() == 0 {
+        match self.records.len() >= queue.least || self.room() == 0 {
             true => Some(since),
             false => queue.longest.map(|longest| since + longest),
         }
@@ -103,8 +103,8 @@ pub(super) struct Lost {
 /// A part of the log, from which one read returns the wanted events.
 #[derive(Debug, Default)]
 pub(super) struct Page {
-    /// The wanted events in the form that returners get.
-    pub(super) events: Vec<Value>,
+    /// The wanted events.
+    pub(super) events: Vec<Record>,
     bytes: usize,
     /// The number of the first event after the page.
     pub(super) next: u64,
@@ -164,8 +164,11 @@ impl Page {
 }
 
 /// Returns an event in the form that returners get, with secrets masked.
-fn handed(event: &Event) -> Value {
+fn handed(event: &Event) -> Record {
     let data = secret::event(event.stamped());
     let tag = secret::text(&event.tag).into_owned();
-    Map::new().with("data", data).with("tag", tag).into()
+    Record {
+        sequence: event.sequence,
+        event: Map::new().with("data", data).with("tag", tag).into(),
+    }
 }

@@ -1,14 +1,14 @@
-//! [`Follower`]: follows the log of events for one returner of `event_return`.
+//! [`Follower`]: follows the log of events for one returner.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use link::wait::{pause, until};
-use modules::returners::{hand_events, lacks_event_return};
+use modules::returners::follow::{self, Batch as Handed, Kind, Record};
 use reactor::{Limits, Templates};
 use smol::future::{FutureExt, pending, poll_once};
 use state::exec::Exec;
-use value::{Value, log};
+use value::log;
 
 use super::EventReturn;
 use super::batch::{Batch, Filter, Lost, Page, Queue};
@@ -23,10 +23,15 @@ const BREATH: Duration = Duration::from_secs(1);
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 /// The longest pause between two attempts.
 const RETRY_MAX: Duration = Duration::from_secs(60);
+/// The interval at which a failure that lasts is logged again.
+const REPEAT: Duration = Duration::from_secs(3600);
 
 /// A returner and its progress in the log.
 pub(super) struct Follower {
+    kind: Kind,
     returner: String,
+    /// The last event of the log at the beginning, until the returner was prepared for the log.
+    unprepared: Option<u64>,
     filter: Arc<Filter>,
     queue: Queue,
     runners: Runners,
@@ -48,10 +53,13 @@ pub(super) struct Follower {
 
 impl Follower {
     /// Returns a follower that continues at the returner's cursor, or begins with the next event.
-    pub(super) async fn begin(service: &EventReturn, returner: String) -> Result<Self, Error> {
+    pub(super) async fn begin(
+        service: &EventReturn,
+        (kind, returner): (Kind, String),
+    ) -> Result<Self, Error> {
         let (store, watch) = (service.store.clone(), service.store.watch());
         let last = watch.first().saturating_sub(1);
-        let name = super::cursor(&returner);
+        let name = super::cursor(kind, &returner);
         let done = match store.cursor(&name)? {
             // A store that was restored may have an older log.
             Some(done) => done.min(last),
@@ -62,9 +70,11 @@ impl Follower {
             }
         };
         Ok(Self {
+            kind,
             returner,
-            filter: Arc::new(service.filter()),
-            queue: service.queue(),
+            unprepared: Some(last),
+            filter: Arc::new(service.filter(kind)),
+            queue: service.queue(kind),
             runners: service.runners.clone(),
             store,
             end: watch.first(),
@@ -84,7 +94,8 @@ impl Follower {
             if self.next < self.end && self.batch.room() > 0 {
                 if let Err(error) = self.read().await {
                     log::error(format_args!(
-                        "event_return: cannot read the events for the returner {}, retrying: {error}",
+                        "{}: cannot read the events for the returner {}, retrying: {error}",
+                        self.kind.option(),
                         self.returner
                     ));
                     pause(BREATH).await;
@@ -101,11 +112,12 @@ impl Follower {
 
     /// Logs an error if the returner cannot get events now.
     async fn tell_missing(&self) {
-        let returner = self.returner.clone();
-        let look = move |cx: &Exec| lacks_event_return(cx, &returner);
+        let (kind, returner) = (self.kind, self.returner.clone());
+        let look = move |cx: &Exec| follow::lacks(cx, kind, &returner);
         if let Some(why) = self.with_context(look).await {
             log::error(format_args!(
-                "The option event_return cannot be followed yet: {why}. Events wait in the log until then."
+                "The option {} cannot be followed yet: {why}. Events wait in the log until then.",
+                kind.option()
             ));
         }
     }
@@ -143,40 +155,69 @@ impl Follower {
     fn tell_lost(&self, lost: Lost) {
         let Lost { count, first, last } = lost;
         log::error(format_args!(
-            "event_return: the returner {} has lost {count} events between the numbers {first} and {last}: the log dropped them before they were handed over. To keep more events, raise keep_events_bytes.",
+            "{}: the returner {} has lost {count} events between the numbers {first} and {last}: the log dropped them before they were handed over. To keep more events, raise keep_events_bytes.",
+            self.kind.option(),
             self.returner
         ));
     }
 
     /// Passes the batch to the returner, again and again until it succeeds.
     async fn deliver(&mut self) {
-        let events: Arc<[Value]> = std::mem::take(&mut self.batch).events.into();
+        let records: Arc<[Record]> = std::mem::take(&mut self.batch).records.into();
         let last = self.next.saturating_sub(1);
-        let (mut failures, mut retry) = (0_u32, RETRY_FIRST);
-        loop {
-            let (returner, handed) = (self.returner.clone(), events.clone());
-            let call = move |cx: &Exec| hand_events(cx, &returner, &handed);
-            let Err(error) = self.with_context(call).await else {
-                break;
-            };
-            failures += 1;
-            log::error(format_args!(
-                "event_return: the returner {} cannot store the batch of {} up to event {last}, trying again in {} s: {error}",
-                self.returner,
-                events.len(),
-                retry.as_secs()
-            ));
+        let mut failures = Failures::default();
+        while let Err(error) = self.attempt(&records).await {
+            let retry = failures.next_pause();
+            if failures.is_new(&error) {
+                log::error(format_args!(
+                    "{}: the returner {} cannot store the batch of {} up to event {last}, trying again in {} s: {error}",
+                    self.kind.option(),
+                    self.returner,
+                    records.len(),
+                    retry.as_secs()
+                ));
+            }
             self.forget_context().await;
             pause(retry).await;
-            retry = (retry * 2).min(RETRY_MAX);
         }
-        if failures > 0 {
+        if failures.count > 0 {
             log::info(format_args!(
-                "event_return: the returner {} works again, after {failures} failures",
-                self.returner
+                "{}: the returner {} works again, after {} failures",
+                self.kind.option(),
+                self.returner,
+                failures.count
             ));
         }
         self.write(last).await;
+    }
+
+    /// Passes events to the returner. Returns the reason if that fails.
+    async fn attempt(&mut self, records: &Arc<[Record]>) -> Result<(), String> {
+        let (kind, returner, place) = (self.kind, self.returner.clone(), self.place());
+        if let Some(last) = self.unprepared {
+            let (returner, place) = (returner.clone(), place.clone());
+            let prepare = move |cx: &Exec| follow::begin(cx, kind, &returner, &place, last);
+            let prepared = self.with_context(prepare).await;
+            prepared.map_err(|error| error.to_string())?;
+            self.unprepared = None;
+        }
+        let records = records.clone();
+        let hand = move |cx: &Exec| {
+            let (place, records) = (place.as_str(), &*records);
+            let batch = Handed {
+                kind,
+                place,
+                records,
+            };
+            follow::hand_batch(cx, &returner, &batch)
+        };
+        let handed = self.with_context(hand).await;
+        handed.map_err(|error| error.to_string())
+    }
+
+    /// Returns the name of the cursor.
+    fn place(&self) -> String {
+        super::cursor(self.kind, &self.returner)
     }
 
     /// Drops the context, so that the next attempt loads changed files.
@@ -190,7 +231,7 @@ impl Follower {
     /// closed.
     async fn wait(&mut self) -> bool {
         let due = self.batch.due(self.queue);
-        let is_settled = !self.batch.events.is_empty() || self.done() == self.written.0;
+        let is_settled = !self.batch.records.is_empty() || self.done() == self.written.0;
         let late = async {
             match (due, is_settled) {
                 (Some(due), _) => until(due).await,
@@ -227,7 +268,7 @@ impl Follower {
     async fn note(&mut self) {
         let (written, at) = self.written;
         let is_due = self.done() != written && at.elapsed() >= CURSOR_EVERY;
-        if is_due && self.batch.events.is_empty() {
+        if is_due && self.batch.records.is_empty() {
             self.write(self.done()).await;
         }
     }
@@ -236,11 +277,38 @@ impl Follower {
     /// again.
     async fn write(&mut self, done: u64) {
         self.written = (done, Instant::now());
-        let (name, sequence) = (super::cursor(&self.returner), Some(done));
+        let (name, sequence) = (self.place(), Some(done));
         let kept = self.store.later(Command::Cursor { name, sequence });
         if let Err(error) = kept.await {
-            log::error(format_args!("event_return: {error}"));
+            log::error(format_args!("{}: {error}", self.kind.option()));
         }
+    }
+}
+
+/// The failures of a batch.
+#[derive(Debug, Default)]
+struct Failures {
+    count: u32,
+    /// The last reason that was logged, and when.
+    logged: Option<(String, Instant)>,
+}
+
+impl Failures {
+    /// Counts a failure. Returns the pause until the next attempt.
+    fn next_pause(&mut self) -> Duration {
+        let doubled = RETRY_FIRST * 2_u32.saturating_pow(self.count.min(16));
+        self.count = self.count.saturating_add(1);
+        doubled.min(RETRY_MAX)
+    }
+
+    /// Returns whether a reason must be logged: it is another one, or was not logged for long.
+    fn is_new(&mut self, reason: &str) -> bool {
+        let is_known = |(logged, at): &(String, Instant)| logged == reason && at.elapsed() < REPEAT;
+        if self.logged.as_ref().is_some_and(is_known) {
+            return false;
+        }
+        self.logged = Some((reason.to_owned(), Instant::now()));
+        true
     }
 }
 

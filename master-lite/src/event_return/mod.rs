@@ -1,4 +1,5 @@
-//! `event_return`: the events of the master's log are handed to returners of the tree.
+//! `event_return` and `master_job_cache`: the events of the master's log, and those of jobs, are handed
+//! to returners.
 //!
 //! Each returner has a separate task with a cursor in the log ([`follow`]). An event is handed over
 //! at least once and in the order of the log, also if the master is killed or the returner fails for
@@ -11,6 +12,8 @@ mod tests;
 
 use std::sync::Arc;
 
+pub(crate) use modules::returners::follow::Kind;
+use modules::returners::follow::never_takes;
 use smol::Task;
 use state::opts::Opts;
 use value::{Map, Value};
@@ -22,20 +25,23 @@ use crate::store::{Command, Error, Store};
 use batch::{Filter, Queue};
 use follow::Follower;
 
+/// An option that names a returner, and the returner.
+pub(crate) type Following = (Kind, String);
+
+/// The tags of the events of new jobs and of returns.
+const JOBS: [&str; 2] = ["salt/job/*/new", "salt/job/*/ret/*"];
+
 /// The event that Salt fires when it begins to hand over events.
 const BEGUN: &str = "salt/event_listen/start";
 
-/// The prefix of the names of the returners' cursors.
-const CURSOR: &str = "event_return/";
-
 /// Returns the name of a returner's cursor in the log.
-fn cursor(returner: &str) -> String {
-    format!("{CURSOR}{returner}")
+fn cursor(kind: Kind, returner: &str) -> String {
+    format!("{}/{returner}", kind.option())
 }
 
 /// Returns the returner whose cursor has this name.
-pub(crate) fn of_cursor(name: &str) -> Option<&str> {
-    name.strip_prefix(CURSOR)
+pub(crate) fn of_cursor(kind: Kind, name: &str) -> Option<&str> {
+    name.strip_prefix(kind.option())?.strip_prefix('/')
 }
 
 /// The service that hands the events of the log to the returners of `event_return`.
@@ -47,36 +53,43 @@ pub(crate) struct EventReturn {
 }
 
 impl EventReturn {
-    /// Returns the returners of the configuration, each once. Returns a sentence about the first one
+    /// Returns the returners that an option names, each once. Returns a sentence about the first one
     /// that can never get events.
-    pub(crate) fn returners(&self) -> Result<Vec<String>, String> {
+    ///
+    /// # Errors
+    /// When there is such a returner.
+    pub(crate) fn returners(&self, kind: Kind) -> Result<Vec<Following>, String> {
         let mut names: Vec<String> = Vec::new();
-        for name in self.opts.get("event_return").map_or(Vec::new(), names_of) {
-            if !names.contains(&name) {
+        for name in self.opts.get(kind.option()).map_or(Vec::new(), names_of) {
+            // The store of this program is the local cache of jobs.
+            let is_own = kind == Kind::Jobs && name == "local_cache";
+            if !is_own && !names.contains(&name) {
                 names.push(name);
             }
         }
         if names.is_empty() {
-            return Ok(names);
+            return Ok(Vec::new());
         }
         let cx = self.runners.context(false);
-        let never = |name: &String| modules::returners::never_takes_events(&cx, name);
-        let why = names.iter().find_map(never);
-        why.map_or(Ok(names), Err)
+        let never = |name: &String| never_takes(&cx, kind, name);
+        match names.iter().find_map(never) {
+            Some(why) => Err(why),
+            None => Ok(names.into_iter().map(|name| (kind, name)).collect()),
+        }
     }
 
     /// Begins to follow the log for these returners, until the returned tasks are dropped.
     ///
     /// # Errors
     /// Returns an error if the store cannot be used.
-    pub(crate) async fn begin(&self, returners: &[String]) -> Result<Vec<Task<()>>, Error> {
-        self.forget_others(returners).await?;
+    pub(crate) async fn begin(&self, all: &[Following]) -> Result<Vec<Task<()>>, Error> {
+        self.forget_others(all).await?;
         let mut tasks = Vec::new();
-        for returner in returners {
-            let follower = Follower::begin(self, returner.clone()).await?;
+        for following in all {
+            let follower = Follower::begin(self, following.clone()).await?;
             tasks.push(smol::spawn(follower.run()));
         }
-        if !tasks.is_empty() {
+        if all.iter().any(|(kind, _)| *kind == Kind::Events) {
             self.events.fire(BEGUN, Map::new()).await;
         }
         Ok(tasks)
@@ -84,11 +97,11 @@ impl EventReturn {
 
     /// Removes the cursors of returners that the configuration does not name any more. If such a
     /// returner is added again, it begins with new events.
-    async fn forget_others(&self, returners: &[String]) -> Result<(), Error> {
+    async fn forget_others(&self, all: &[Following]) -> Result<(), Error> {
         for name in self.store.cursors()? {
-            let is_old = of_cursor(&name)
-                .is_some_and(|returner| !returners.iter().any(|known| known == returner));
-            if is_old {
+            let is_of = |kind| of_cursor(kind, &name).is_some();
+            let is_named = || all.iter().any(|(kind, known)| cursor(*kind, known) == name);
+            if [Kind::Events, Kind::Jobs].into_iter().any(is_of) && !is_named() {
                 let sequence = None;
                 self.store.apply(Command::Cursor { name, sequence }).await?;
             }
@@ -96,22 +109,33 @@ impl EventReturn {
         Ok(())
     }
 
-    fn filter(&self) -> Filter {
-        Filter {
-            only: self.opts.texts("event_return_whitelist"),
-            never: self.opts.texts("event_return_blacklist"),
+    /// Returns the events that are handed over. The lists of the configuration are for all events.
+    fn filter(&self, kind: Kind) -> Filter {
+        match kind {
+            Kind::Events => Filter {
+                only: self.opts.texts("event_return_whitelist"),
+                never: self.opts.texts("event_return_blacklist"),
+            },
+            Kind::Jobs => Filter {
+                only: JOBS.map(str::to_owned).into(),
+                never: Vec::new(),
+            },
         }
     }
 
-    fn queue(&self) -> Queue {
-        Queue::new(
-            self.opts.int("event_return_queue"),
-            self.opts.int("event_return_queue_max_seconds"),
-        )
+    /// Returns the queue. Jobs are handed over at once.
+    fn queue(&self, kind: Kind) -> Queue {
+        match kind {
+            Kind::Jobs => Queue::new(None, None),
+            Kind::Events => Queue::new(
+                self.opts.int("event_return_queue"),
+                self.opts.int("event_return_queue_max_seconds"),
+            ),
+        }
     }
 }
 
-/// Returns the names in the option `event_return`. An empty text names no returner.
+/// Returns the names in an option. An empty text names no returner.
 fn names_of(option: &Value) -> Vec<String> {
     match option.as_str() {
         Some("") => Vec::new(),

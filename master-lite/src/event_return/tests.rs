@@ -61,7 +61,10 @@ fn events_have_salts_form() {
     let page = page([7], (7, 8), 10);
     let wanted = r#"[{"data": {"n": 7, "_stamp": "2026-01-01T00:00:00.000000"}, "tag": "my/7"}]"#;
     assert_eq!(
-        json::write(&Value::list(page.events), json::Layout::default()),
+        json::write(
+            &Value::list(page.events.into_iter().map(|record| record.event)),
+            json::Layout::default()
+        ),
         wanted
     );
 }

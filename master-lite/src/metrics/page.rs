@@ -10,7 +10,7 @@ use value::log;
 
 use super::text::{Text, seconds};
 use crate::cluster::Cluster;
-use crate::event_return;
+use crate::event_return::{self, Kind};
 use crate::http::{Answer, Head, Limits, Rates, Refusal, Request, Server, Service};
 use crate::jobs::minions::Minions;
 use crate::jobs::waiting::Waiting;
@@ -148,7 +148,7 @@ impl Measured {
         self.master(&mut text);
         self.store(&mut text)?;
         self.reactor(&mut text)?;
-        self.event_returns(&mut text)?;
+        self.returners(&mut text)?;
         self.jobs(&mut text);
         self.cluster(&mut text);
         self.each_minion(&mut text)?;
@@ -257,22 +257,30 @@ impl Measured {
         Ok(next.saturating_sub(done + 1))
     }
 
-    /// Appends how far each returner of `event_return` is behind, if there are any.
-    fn event_returns(&self, text: &mut Text) -> Result<(), Error> {
+    /// Appends how far each returner of the log is behind, if there are any.
+    fn returners(&self, text: &mut Text) -> Result<(), Error> {
+        let help = "Events in the log that a returner of event_return has not got.";
+        let events = (Kind::Events, "event_return_behind_events");
+        self.behind_of(text, events, help)?;
+        let help = "Events in the log that a returner of master_job_cache has not got.";
+        let jobs = (Kind::Jobs, "master_job_cache_behind_events");
+        self.behind_of(text, jobs, help)
+    }
+
+    fn behind_of(
+        &self,
+        text: &mut Text,
+        (kind, metric): (Kind, &'static str),
+        help: &'static str,
+    ) -> Result<(), Error> {
         let mut behind = BTreeMap::<String, u64>::new();
         for name in self.store.cursors()? {
-            if let Some(returner) = event_return::of_cursor(&name) {
+            if let Some(returner) = event_return::of_cursor(kind, &name) {
                 behind.insert(returner.to_owned(), self.behind(&name)?);
             }
         }
-        let help = "Events in the log that a returner of event_return has not got.";
         if !behind.is_empty() {
-            text.by(
-                "gauge",
-                ("event_return_behind_events", "returner"),
-                help,
-                behind,
-            );
+            text.by("gauge", (metric, "returner"), help, behind);
         }
         Ok(())
     }

@@ -138,7 +138,7 @@ pub(super) const TABLE: &[KnownOption] = &[
     moot("maintenance_interval", INT, Int(3600)),
     moot("maintenance_niceness", INT_OR_NULL, Null),
     moot("master_async_mworker", BOOL, False),
-    unsupported("master_job_cache", TEXT, Text("local_cache")),
+    used("master_job_cache", TEXT, Text("local_cache")),
     moot("master_mworker_max_inflight", INT, Int(0)),
     unsupported("master_pubkey_signature", TEXT_OR_NULL, Null),
     unsupported("master_roots", DICT, Roots(&["/srv/salt-master"])),

@@ -452,7 +452,8 @@ fn tabled(
 }
 
 fn returners(cx: &Exec, wanted: &[Value]) -> Vec<(String, Signature)> {
-    let built_in = crate::returners::all().map(|(name, doc)| {
+    let built_in = (cx.shared.registry.returners)();
+    let built_in = built_in.into_iter().map(|(name, doc)| {
         let signature = Signature {
             args: vec![("ret".to_owned(), None)],
             varargs: false,

@@ -1,12 +1,13 @@
 //! The external pillar `mysql`: queries of a MySQL or MariaDB server, with its client program.
 
-use machine::process::Process;
 use python::xml;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
 use super::sql::{self, Database, Settings, Table};
+use crate::databases::Failure;
+use crate::databases::mysql::Server;
 use crate::exec::mysql::{Conn, quoted, reason};
 
 /// The keys of `mysql:ssl`, each with its name in the client's option file.
@@ -30,18 +31,9 @@ const VERIFY: [(&str, &str); 2] = [
 /// # Errors
 /// When a query fails.
 pub(super) fn load(cx: &Exec, val: &Value, _pillar: &Map) -> Result<Map, Error> {
-    sql::client(&["mariadb", "mysql"], "mariadb-client")?;
     let settings = Settings::new(cx, "mysql")?;
-    let server = Server {
-        conn: connection(&settings)?,
-        query_timeout: settings.query_timeout()?,
-    };
+    let server = Server::new(connection(&settings)?, settings.query_timeout()?)?;
     sql::load(cx, val, &server)
-}
-
-struct Server {
-    conn: Conn,
-    query_timeout: Value,
 }
 
 /// Returns the connection of the settings.
@@ -75,17 +67,6 @@ fn connection(settings: &Settings<'_>) -> Result<Conn, Error> {
     Ok(verify.fold(conn, |conn, (option, value)| conn.with(option, value)))
 }
 
-impl Server {
-    fn run(&self, cx: &Exec, flags: &[&str], statements: &str) -> Result<String, Error> {
-        let (process, _file) = self.conn.process(flags, statements)?;
-        let process = Process {
-            timeout: Some(self.query_timeout.clone()),
-            ..process
-        };
-        sql::run(cx, &process, reason)
-    }
-}
-
 impl Database for Server {
     /// The client prints the types of columns only in another form than the rows, so the query runs
     /// twice: for its types, without rows, and for its rows. Both times nothing is committed.
@@ -97,13 +78,16 @@ impl Database for Server {
         let query = query.trim_end_matches([';', ' ', '\t', '\r', '\n']);
         let begin = "START TRANSACTION";
         let statements = format!("SET SESSION sql_select_limit = 0;\n{begin};\n{query}");
-        let types = self.run(cx, &["--table", "--column-type-info"], &statements)?;
+        let refused = |failure: Failure| failure.into_error(reason);
+        let types = self.run(cx, &["--table", "--column-type-info"], &statements);
+        let types = types.map_err(refused)?;
         let types = types_of(&types);
         if types.is_empty() {
             return Err("it returns no columns".into());
         }
         let flags = ["--xml", "--binary-as-hex"];
-        let rows = self.run(cx, &flags, &format!("{begin};\n{query}"))?;
+        let rows = self.run(cx, &flags, &format!("{begin};\n{query}"));
+        let rows = rows.map_err(refused)?;
         table(&types, &rows)
     }
 }

@@ -1,12 +1,12 @@
 //! The external pillar `postgres`: queries of a PostgreSQL server, with the program `psql`.
 
-use machine::process::Process;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, json, random};
 
 use super::sql::{self, Database, Settings, Table};
-use crate::exec::postgres::{program, quoted, records};
+use crate::databases::postgres::{Server, reason};
+use crate::exec::postgres::{quoted, records};
 
 /// Settings of a session whose output can be parsed. Nothing is committed.
 const SESSION: &str =
@@ -18,65 +18,14 @@ const SESSION: &str =
 /// When a query fails.
 pub(super) fn load(cx: &Exec, val: &Value, _pillar: &Map) -> Result<Map, Error> {
     let settings = Settings::new(cx, "postgres")?;
-    let psql = match program(cx, "psql") {
-        Some(psql) => psql,
-        None => sql::client(&["psql"], "postgresql-client")?,
-    };
-    let server = Server {
-        psql,
-        host: settings.text("host", "localhost"),
-        port: settings.text("port", "5432"),
-        user: settings.text("user", "salt"),
-        password: settings.password("salt"),
-        database: settings.text("db", "salt"),
-        query_timeout: settings.query_timeout()?,
-    };
+    let env = Map::new()
+        .with("PGHOST", settings.text("host", "localhost"))
+        .with("PGPORT", settings.text("port", "5432"))
+        .with("PGUSER", settings.text("user", "salt"))
+        .with("PGPASSWORD", settings.password("salt"))
+        .with("PGDATABASE", settings.text("db", "salt"));
+    let server = Server::new(cx, env, settings.query_timeout()?)?;
     sql::load(cx, val, &server)
-}
-
-struct Server {
-    psql: String,
-    host: String,
-    port: String,
-    user: String,
-    password: String,
-    database: String,
-    query_timeout: Value,
-}
-
-impl Server {
-    /// Returns the call of the client. The password is in its environment, which only the same account
-    /// can read.
-    fn process(&self, script: String) -> Process {
-        let env = [
-            ("PGCLIENTENCODING", "UTF8"),
-            ("PGDATABASE", &self.database),
-            ("PGHOST", &self.host),
-            ("PGPASSWORD", &self.password),
-            ("PGPORT", &self.port),
-            ("PGUSER", &self.user),
-        ];
-        let env = env
-            .iter()
-            .fold(Map::new(), |env, (name, value)| env.with(name, *value));
-        let words = [
-            &self.psql,
-            "--no-psqlrc",
-            "--no-password",
-            "--quiet",
-            "--tuples-only",
-            "--csv",
-            "--set=ON_ERROR_STOP=1",
-            "--file=-",
-        ];
-        Process {
-            stdin: Some(script),
-            rstrip: false,
-            timeout: Some(self.query_timeout.clone()),
-            env,
-            ..Process::words(words).quiet()
-        }
-    }
 }
 
 impl Database for Server {
@@ -87,7 +36,8 @@ impl Database for Server {
         let mark = mark()?;
         let script =
             format!("{SESSION}\\pset null {mark}\nBEGIN;\n{query}\n\\gdesc\n\\echo {mark}\n\\g\n");
-        let output = sql::run(cx, &self.process(script), reason)?;
+        let output = self.run(cx, script);
+        let output = output.map_err(|failure| failure.into_error(reason))?;
         let parts = output.split_once(&format!("{mark}\n"));
         let (columns, rows) = parts.ok_or("the program psql has not printed the columns")?;
         table(&records(columns, true), records(rows, false), &mark)
@@ -98,15 +48,6 @@ impl Database for Server {
 fn mark() -> Result<String, Error> {
     let bytes = random::array::<16>().map_err(|error| Error::refused(error.to_string()))?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
-/// Returns the first sentence of the program without the place in its input.
-fn reason(stderr: &str) -> String {
-    let line = stderr.lines().find(|line| !line.is_empty());
-    let line = line.unwrap_or_default();
-    let place = line.find("ERROR:  ").or_else(|| line.find("FATAL:  "));
-    let reason = place.and_then(|place| line.get(place..)).unwrap_or(line);
-    reason.replace(":  ", ": ")
 }
 
 /// Returns the table of columns (names and types) and rows.
@@ -231,11 +172,5 @@ mod tests {
             "[[1, 2], [3, 4]]"
         );
         assert_eq!(shown("integer[]", "{1"), None);
-    }
-
-    #[test]
-    fn a_message_has_no_place_and_no_text_of_the_query() {
-        let said = "psql:<stdin>:7: ERROR:  relation \"t\" does not exist\nLINE 1: SELECT 'key'";
-        assert_eq!(reason(said), "ERROR: relation \"t\" does not exist");
     }
 }

@@ -1,11 +1,11 @@
 //! The external pillar `sqlite3`: queries of an SQLite database, with the program `sqlite3`.
 
-use machine::process::Process;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
 use super::sql::{self, Database, Settings, Table};
+use crate::databases::sqlite3::{File, literal};
 
 /// Returns the data of queries.
 ///
@@ -13,69 +13,21 @@ use super::sql::{self, Database, Settings, Table};
 /// When a query fails.
 pub(super) fn load(cx: &Exec, val: &Value, _pillar: &Map) -> Result<Map, Error> {
     let settings = Settings::new(cx, "sqlite3")?;
-    let file = File {
-        program: sql::client(&["sqlite3"], "sqlite3")?,
-        path: settings.text("database", "/var/lib/salt/pillar.db"),
-        lock_seconds: settings.seconds("timeout", 5.0)?,
-        query_timeout: settings.query_timeout()?,
-    };
+    let file = File::new(
+        settings.text("database", "/var/lib/salt/pillar.db"),
+        settings.seconds("timeout", 5.0)?,
+        settings.query_timeout()?,
+    )?;
     sql::load(cx, val, &file)
-}
-
-struct File {
-    program: String,
-    path: String,
-    /// The seconds to wait for a lock.
-    lock_seconds: f64,
-    query_timeout: Value,
 }
 
 impl Database for File {
     fn rows(&self, cx: &Exec, query: &str, id: &str) -> Result<Table, Error> {
         let query = filled(query, &literal(id))?;
-        // A name that begins with a dash would be an option.
-        let path = match self.path.starts_with('-') {
-            true => format!("./{}", self.path),
-            false => self.path.clone(),
-        };
-        let lock = format!(".timeout {:.0}", self.lock_seconds * 1000.0);
-        let words = [
-            &self.program,
-            "-readonly",
-            "-batch",
-            "-bail",
-            "-init",
-            "/dev/null",
-            "-quote",
-            "-header",
-            "-cmd",
-            &lock,
-            &path,
-        ];
-        let process = Process {
-            stdin: Some(format!("{query}\n;\n")),
-            rstrip: false,
-            timeout: Some(self.query_timeout.clone()),
-            ..Process::words(words).quiet()
-        };
-        let output = sql::run(cx, &process, reason)
-            .map_err(|error| Error::refused(format!("{path}: {}", error.sentence())))?;
+        let flags = ["-readonly", "-quote", "-header"];
+        let output = self.run(cx, &flags, format!("{query}\n;\n"))?;
         table(&output)
     }
-}
-
-/// Returns the message of the program without the place in its input.
-fn reason(stderr: &str) -> String {
-    let line = stderr.lines().next().unwrap_or_default();
-    let line = line.split_once(" near line ").map_or(line, |(_, rest)| {
-        rest.split_once(": ").map_or(rest, |(_, reason)| reason)
-    });
-    line.trim_start_matches("Error: ").to_owned()
-}
-
-/// Returns a text as a literal of SQL.
-fn literal(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "''"))
 }
 
 /// Puts a literal in the place of each parameter of a query (`?`, `?1`, `:id`, `@id`, `$id`).
@@ -264,17 +216,5 @@ mod tests {
         assert_eq!(found.rows[1], [(-2.5).into(), bytes, "a\u{1b}\\".into()]);
         assert_eq!(table("").unwrap(), Table::default());
         assert!(table("'a'\n'x").is_err() && table("'a'\nx\n").is_err());
-    }
-
-    #[test]
-    fn a_message_has_no_place_of_the_input() {
-        assert_eq!(
-            reason("Parse error near line 1: no such table: t\n  SELECT"),
-            "no such table: t"
-        );
-        assert_eq!(
-            reason("Error: unable to open database \"x\": unable"),
-            "unable to open database \"x\": unable"
-        );
     }
 }

@@ -8,9 +8,33 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
 
+use super::Returner;
+use super::follow::{Batch, OfLog, Record, Store};
+
 const FILENAME: &str = "/var/log/salt/events";
 
-pub(super) fn returner(cx: &Exec, ret: &Map) -> Result<(), Error> {
+pub(super) const RETURNER: Returner = Returner {
+    name: "rawfile_json",
+    doc: "Append the return to a file as a line of JSON.",
+    store: returner,
+};
+
+pub(super) const OF_LOG: OfLog = OfLog {
+    name: "rawfile_json",
+    has_jobs: false,
+    open: |_| Ok(Box::new(Lines)),
+};
+
+/// The lines of events.
+struct Lines;
+
+impl Store for Lines {
+    fn store(&self, cx: &Exec, batch: &Batch<'_>) -> Result<(), Error> {
+        event_return(cx, batch.records)
+    }
+}
+
+fn returner(cx: &Exec, ret: &Map) -> Result<(), Error> {
     let (path, mut file) = opened(cx, ret)?;
     let line = super::json(ret) + "\n";
     file.write_all(line.as_bytes()).map_err(Error::io(&path))
@@ -18,10 +42,10 @@ pub(super) fn returner(cx: &Exec, ret: &Map) -> Result<(), Error> {
 
 /// Appends a line for each event. If the write fails, for example because the disk is full, no part
 /// of a line is left: the caller will pass the same events again.
-pub(super) fn event_return(cx: &Exec, events: &[Value]) -> Result<(), Error> {
+fn event_return(cx: &Exec, records: &[Record]) -> Result<(), Error> {
     let (path, mut file) = opened(cx, &Map::new())?;
     let mut lines = String::new();
-    for event in events {
+    for Record { event, .. } in records {
         lines += &value::json::write(event, value::json::Layout::default());
         lines.push('\n');
     }
@@ -54,6 +78,10 @@ fn opened(cx: &Exec, ret: &Map) -> Result<(String, File), Error> {
 mod tests {
     use super::*;
 
+    fn record(event: Value) -> Record {
+        Record { sequence: 1, event }
+    }
+
     #[test]
     fn each_return_is_a_line() {
         let folder = tempfile::tempdir().unwrap();
@@ -82,7 +110,7 @@ mod tests {
         let cx = crate::testing::exec_with(opts, Map::new());
         let event =
             r#"{"data": {"text": "ü", "_stamp": "2026-01-01T00:00:00.000000"}, "tag": "a/b"}"#;
-        let events = [value::json::read(event).unwrap(), Value::from("x")];
+        let events = [value::json::read(event).unwrap(), Value::from("x")].map(record);
         event_return(&cx, &events).unwrap();
         let written = std::fs::read_to_string(&path).unwrap();
         assert_eq!(written, format!("{event}\n\"x\"\n"));
@@ -92,7 +120,7 @@ mod tests {
     fn a_write_that_fails_names_the_file() {
         let opts = Map::new().with("rawfile_json.filename", "/dev/full");
         let cx = crate::testing::exec_with(opts, Map::new());
-        let error = event_return(&cx, &[Value::from("x")]).unwrap_err();
+        let error = event_return(&cx, &[record(Value::from("x"))]).unwrap_err();
         assert!(error.to_string().contains("/dev/full"), "{error}");
     }
 }

@@ -8,6 +8,8 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
+use super::Returner;
+
 /// The socket of the syslog daemon.
 const SOCKET: &str = "/dev/log";
 /// The maximum length of a tag in Salt.
@@ -113,7 +115,13 @@ fn send(socket: &Path, text: &str) -> std::io::Result<()> {
     sender.send_to(text.as_bytes(), socket).map(drop)
 }
 
-pub(super) fn returner(cx: &Exec, ret: &Map) -> Result<(), Error> {
+pub(super) const RETURNER: Returner = Returner {
+    name: "syslog",
+    doc: "Send the return to the system's log as JSON.",
+    store: returner,
+};
+
+fn returner(cx: &Exec, ret: &Map) -> Result<(), Error> {
     let message = Message::read(&|name| super::option(cx, ret, "syslog", name))?;
     send(Path::new(SOCKET), &message.text(&super::json(ret))).map_err(Error::io(SOCKET))
 }

@@ -276,6 +276,7 @@ static CRONTAB: Need = Need {
 };
 
 static REGISTRY: Registry = Registry {
+    returners: Vec::new,
     states: STATES,
     functions: FUNCTIONS,
     runners: &[],

@@ -8,7 +8,6 @@
 mod query;
 mod tree;
 
-use machine::process::{Output, Process, which};
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, secret};
@@ -119,47 +118,6 @@ impl<'a> Settings<'a> {
     pub(super) fn query_timeout(&self) -> Result<Value, Error> {
         Ok(self.seconds("query_timeout", SECONDS as f64)?.into())
     }
-}
-
-/// Returns the path of a client program, the first of these names that is installed.
-///
-/// # Errors
-/// When there is none: with the Debian package that has it.
-pub(super) fn client(names: &[&str], package: &str) -> Result<String, Error> {
-    let found = names.iter().find_map(|name| which(name));
-    found.ok_or_else(|| {
-        let names = names.join(" or ");
-        Error::refused(format!(
-            "the program {names} is not installed (Debian: {package})"
-        ))
-    })
-}
-
-/// Runs a client program, and returns its standard output.
-///
-/// # Errors
-/// When it cannot be started, takes too long, prints too much or fails.
-pub(super) fn run(
-    cx: &Exec,
-    process: &Process,
-    reason: fn(&str) -> String,
-) -> Result<String, Error> {
-    let program = process.first_word();
-    let output = process.run(cx)?;
-    if output.timed_out {
-        let seconds = process.timeout.as_ref().map(Value::to_text);
-        return Err(Error::refused(format!(
-            "{program} has not answered within {} seconds (query_timeout)",
-            seconds.unwrap_or_default()
-        )));
-    }
-    output.into_success().map_err(|failed: Output| {
-        let said = reason(failed.stderr.trim());
-        Error::refused(match said.is_empty() {
-            true => format!("{program} failed without a message"),
-            false => said,
-        })
-    })
 }
 
 /// Puts a literal of SQL in the place of each `%s` of a query, and returns how many there were. `%%`

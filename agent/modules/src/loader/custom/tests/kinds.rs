@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use state::custom::Kind;
 
 use super::*;
-use crate::returners;
+use crate::returners::{self, follow};
 use crate::testing::json;
 
 const STORE: &str = r#"
@@ -87,9 +87,18 @@ fn a_returner_with_the_name_of_a_built_in_goes_before_it() {
     let cx = &machine.cx;
     returners::hand(cx, "syslog,rawfile_json", &json(r#"{"return": "x"}"#));
     for name in ["syslog", "rawfile_json"] {
-        assert_eq!(returners::never_takes_events(cx, name), None);
+        assert_eq!(follow::never_takes(cx, follow::Kind::Events, name), None);
         let event = json(r#"{"tag": "t", "data": {}}"#);
-        returners::hand_events(cx, name, &[event.into()]).unwrap();
+        let record = follow::Record {
+            sequence: 1,
+            event: event.into(),
+        };
+        let batch = follow::Batch {
+            kind: follow::Kind::Events,
+            place: "p",
+            records: &[record],
+        };
+        follow::hand_batch(cx, name, &batch).unwrap();
     }
     assert_eq!(fs::read_to_string(out.path()).unwrap(), "xxtt");
 }

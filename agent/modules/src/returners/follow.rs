@@ -1,0 +1,285 @@
+//! The events of a master's log for returners: all of them (`event_return`), or those of jobs
+//! (`master_job_cache`).
+
+use state::custom::Kind as Custom;
+use state::exec::Exec;
+use state::module::Error;
+use value::{Map, Value};
+
+#[cfg(feature = "databases")]
+use super::sql;
+use super::{built_in, called, rawfile_json};
+
+/// The events that a returner gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// All events (`event_return`).
+    Events,
+    /// The events of new jobs and of returns (`master_job_cache`).
+    Jobs,
+}
+
+impl Kind {
+    /// Returns the option of the master that names the returners.
+    #[must_use]
+    pub const fn option(self) -> &'static str {
+        match self {
+            Self::Events => "event_return",
+            Self::Jobs => "master_job_cache",
+        }
+    }
+}
+
+/// An event of a master's log.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// Its number.
+    pub sequence: u64,
+    /// Its `tag` and its `data` with `_stamp`.
+    pub event: Value,
+}
+
+/// An event about a job.
+pub(super) enum OfJob {
+    /// A new job.
+    New(Map),
+    /// A return, and its `_stamp`.
+    Return(Map, Option<Value>),
+}
+
+impl Record {
+    /// Returns the job or the return that the event is about.
+    pub(super) fn of_job(&self) -> Option<OfJob> {
+        let tag = self.event.get("tag")?.to_text();
+        let mut data = self.event.get("data")?.as_map()?.clone();
+        let stamp = data.remove("_stamp");
+        let parts: Vec<&str> = tag.split('/').collect();
+        match parts.as_slice() {
+            ["salt", "job", _, "new"] => Some(OfJob::New(data)),
+            ["salt", "job", _, "ret", _] => Some(OfJob::Return(data, stamp)),
+            _ => None,
+        }
+    }
+}
+
+/// Events that follow each other in a master's log.
+#[derive(Clone, Copy, Debug)]
+pub struct Batch<'a> {
+    /// The kind of events.
+    pub kind: Kind,
+    /// The name under which the returner may store the number of the last event.
+    pub place: &'a str,
+    /// The events, in the order of their numbers.
+    pub records: &'a [Record],
+}
+
+/// A destination of events.
+pub(super) trait Store {
+    /// Prepares for a log whose last event has the number `last`.
+    fn begin(&self, _cx: &Exec, _place: &str, _last: u64) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Stores the events of a batch.
+    fn store(&self, cx: &Exec, batch: &Batch<'_>) -> Result<(), Error>;
+}
+
+/// A built-in returner that stores events of a master's log.
+pub(super) struct OfLog {
+    pub(super) name: &'static str,
+    /// True if it can store jobs.
+    pub(super) has_jobs: bool,
+    pub(super) open: fn(&Exec) -> Result<Box<dyn Store>, Error>,
+}
+
+/// All of them. This is a separate table, so that a program without a master does not contain their
+/// code.
+const OF_LOG: &[OfLog] = &[
+    #[cfg(feature = "databases")]
+    sql::MYSQL_LOG,
+    #[cfg(feature = "databases")]
+    sql::PGJSONB_LOG,
+    #[cfg(feature = "databases")]
+    sql::POSTGRES_LOG,
+    rawfile_json::OF_LOG,
+    #[cfg(feature = "databases")]
+    sql::SQLITE3_LOG,
+];
+
+fn known(kind: Kind, name: &str) -> Option<&'static OfLog> {
+    all(kind).find(|known| known.name == name)
+}
+
+fn all(kind: Kind) -> impl Iterator<Item = &'static OfLog> {
+    let has_kind = move |known: &&OfLog| kind == Kind::Events || known.has_jobs;
+    OF_LOG.iter().filter(has_kind)
+}
+
+/// Returns why a returner can never get events, as far as the configuration shows it. Files of the
+/// tree are read for the name of a built-in returner that takes none.
+#[must_use]
+pub fn never_takes(cx: &Exec, kind: Kind, name: &str) -> Option<String> {
+    let is_part = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
+    if name.is_empty() || !name.chars().all(is_part) {
+        return Some(format!(
+            "{name:?} is not the name of a returner; write one name or a list of names"
+        ));
+    }
+    if cx.is_disabled(Custom::Returner, name) {
+        return Some(format!(
+            "the returner {name} is disabled by disable_returners; remove it from one of the two options"
+        ));
+    }
+    if let Some(known) = built_in_store(cx, kind, name) {
+        let failed = (known.open)(cx).err();
+        return failed.map(|error| format!("the returner {name}: {}", error.sentence()));
+    }
+    if built_in(name).is_some() && lacks(cx, kind, name).is_some() {
+        let known: Vec<&str> = all(kind).map(|known| known.name).collect();
+        let function = functions(kind).join(" and ");
+        return Some(format!(
+            "the built-in returner {name} has no function {function}; use {} or a file of _returners",
+            known.join(", ")
+        ));
+    }
+    None
+}
+
+/// Returns the functions that a file of `_returners` must have.
+fn functions(kind: Kind) -> &'static [&'static str] {
+    match kind {
+        Kind::Events => &["event_return"],
+        Kind::Jobs => &["returner", "save_load"],
+    }
+}
+
+/// Returns why a returner cannot get events now: its file is missing, cannot be loaded or lacks a
+/// function. The file is loaded.
+#[must_use]
+pub fn lacks(cx: &Exec, kind: Kind, name: &str) -> Option<String> {
+    if built_in_store(cx, kind, name).is_some() {
+        return None;
+    }
+    let loaded = cx.shared.custom.functions(cx, Custom::Returner);
+    let has = |function: &str| {
+        let full = format!("{name}.{function}");
+        loaded.iter().any(|(known, _)| *known == full)
+    };
+    let missing = functions(kind).iter().find(|function| !has(function))?;
+    let prefix = format!("{name}.");
+    let is_loaded = loaded.iter().any(|(known, _)| known.starts_with(&prefix));
+    let parameters = match *missing {
+        "event_return" => "events",
+        "save_load" => "jid, load, minions=None",
+        _ => "ret",
+    };
+    Some(
+        match is_loaded {
+            true => format!("the returner {name} has no function {missing}({parameters}); add it"),
+            false => format!(
+                "the returner {name} does not exist or cannot be loaded; add {name}.py or a program {name} to _returners of file_roots"
+            ),
+        } + ", and run: salt-run saltutil.sync_returners",
+    )
+}
+
+/// Prepares a returner for a log whose last event has the number `last`.
+///
+/// # Errors
+/// When the returner cannot be prepared now.
+pub fn begin(cx: &Exec, kind: Kind, name: &str, place: &str, last: u64) -> Result<(), Error> {
+    match built_in_store(cx, kind, name) {
+        Some(known) => (known.open)(cx)?.begin(cx, place, last),
+        None => Ok(()),
+    }
+}
+
+/// Returns the built-in returner of this name, if no file of the tree replaces it.
+fn built_in_store(cx: &Exec, kind: Kind, name: &str) -> Option<&'static OfLog> {
+    let is_replaced = || cx.shared.custom.has_file(Custom::Returner, name);
+    known(kind, name).filter(|_| !is_replaced())
+}
+
+/// Passes events to a returner: to that of the tree, in any language, or to the built-in one.
+///
+/// # Errors
+/// When the returner does not have the function, or the function fails.
+pub fn hand_batch(cx: &Exec, name: &str, batch: &Batch<'_>) -> Result<(), Error> {
+    if let Some(known) = built_in_store(cx, batch.kind, name) {
+        return (known.open)(cx)?.store(cx, batch);
+    }
+    if let Some(why) = lacks(cx, batch.kind, name) {
+        return Err(Error::refused(why));
+    }
+    match batch.kind {
+        Kind::Events => {
+            let events = batch.records.iter().map(|record| record.event.clone());
+            call(cx, name, "event_return", vec![Value::list(events)])
+        }
+        Kind::Jobs => batch
+            .records
+            .iter()
+            .filter_map(Record::of_job)
+            .try_for_each(|of_job| match of_job {
+                OfJob::New(load) => {
+                    let jid = load.get("jid").cloned().unwrap_or_default();
+                    call(cx, name, "save_load", vec![jid, load.into()])
+                }
+                OfJob::Return(ret, _) => call(cx, name, "returner", vec![ret.into()]),
+            }),
+    }
+}
+
+/// Calls a function of a custom returner.
+fn call(cx: &Exec, name: &str, function: &str, args: Vec<Value>) -> Result<(), Error> {
+    let missing = || Err(Error::not_available(format!("{name}.{function}")));
+    called(cx, name, function, args).unwrap_or_else(missing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_returner_that_never_takes_events_is_known_from_the_configuration() {
+        let opts = r#"{"disable_returners": ["off"]}"#;
+        let cx = crate::testing::exec_with(crate::testing::json(opts), Map::new());
+        let why = |name: &str| never_takes(&cx, Kind::Events, name);
+        assert_eq!(why("rawfile_json"), None);
+        assert_eq!(why("a_file-of_the_tree"), None);
+        for (name, part) in [
+            ("", "not the name of a returner"),
+            ("a,b", "not the name of a returner"),
+            ("../a", "not the name of a returner"),
+            ("off", "disabled by disable_returners"),
+            ("syslog", "has no function event_return; use "),
+        ] {
+            let why = why(name).unwrap();
+            assert!(why.contains(part), "{name}: {why}");
+        }
+        let why = never_takes(&cx, Kind::Jobs, "rawfile_json").unwrap();
+        assert!(
+            why.contains("has no function returner and save_load"),
+            "{why}"
+        );
+    }
+
+    #[test]
+    fn a_returner_that_is_missing_names_the_command_that_copies_it() {
+        let cx = crate::testing::exec();
+        assert_eq!(lacks(&cx, Kind::Events, "rawfile_json"), None);
+        let batch = Batch {
+            kind: Kind::Events,
+            place: "event_return/carbon",
+            records: &[],
+        };
+        let error = hand_batch(&cx, "carbon", &batch).unwrap_err().to_string();
+        for part in [
+            "carbon.py",
+            "_returners",
+            "salt-run saltutil.sync_returners",
+        ] {
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}

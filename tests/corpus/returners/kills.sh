@@ -1,0 +1,78 @@
+#!/bin/sh
+# kills.sh: after servers.sh, fires $rounds times some events at a master whose event_return and master_job_cache are the four returners, and
+# kills the master or a database each time. $program is the path of the program. At the end, the tables must have each event once, in order.
+mkdir -p "$dir/master/etc/master.d" "$dir/master/run"
+cat >"$dir/master/etc/master" <<END
+root_dir: $dir/master
+pki_dir: $dir/master/pki
+cachedir: $dir/master/cache
+sock_dir: $dir/master/run
+log_file: $dir/master/log
+interface: 127.0.0.1
+user: root
+event_return: [pgjsonb, postgres, mysql, sqlite3]
+event_return_whitelist: ['my/*']
+END
+cp "$dir/etc/minion.d/returners.conf" "$dir/master/etc/master.d/returners.conf"
+sed -i '/^id:/d' "$dir/master/etc/master.d/returners.conf"
+start_master() {
+    rm -f "$dir/master/run/master.sock"
+    "$program" salt-master -c "$dir/master/etc" >>"$dir/out" 2>&1 </dev/null &
+    master=$!
+    for _ in $(seq 300); do
+        [ -S "$dir/master/run/master.sock" ] && return
+        sleep 0.1
+    done
+    echo "the master does not start"
+    exit 1
+}
+count() {
+    case $1 in
+    pgjsonb) psql --tuples-only --no-align jsonb -c "$2" ;;
+    postgres) psql --tuples-only --no-align text -c "$2" ;;
+    mysql) sql --batch --skip-column-names salt -e "$2" ;;
+    sqlite3) sqlite3 "$dir/salt.db" ".timeout 5000" "$2" ;;
+    esac
+}
+start_postgres() {
+    # The processes of the killed server need a moment to end.
+    for _ in $(seq 100); do
+        as_postgres $bin/pg_ctl --pgdata=/var/lib/postgresql/data --wait --timeout=60 --silent --log=/var/lib/postgresql/log \
+            --options="-k $dir/run -c listen_addresses='' -c fsync=off" start >/dev/null 2>&1 && return
+        sleep 0.2
+    done
+}
+start_mariadb() {
+    setsid mariadbd --no-defaults --user=mysql --datadir=/var/lib/mysql --socket="$dir/run/mysql.sock" $network --skip-log-bin \
+        --innodb-buffer-pool-size=16M >>/var/lib/mysql/log 2>&1 </dev/null &
+    for _ in $(seq 600); do
+        sql -e 'SELECT 1' >/dev/null 2>&1 && return
+        sleep 0.1
+    done
+}
+# The server of mariadb.sh does not sync what is committed.
+sql -e SHUTDOWN
+while [ -S "$dir/run/mysql.sock" ]; do sleep 0.1; done
+start_mariadb
+start_master
+fired=0
+for round in $(seq "$rounds"); do
+    for _ in 1 2 3 4 5; do
+        fired=$((fired + 1))
+        "$program" salt-run -c "$dir/master/etc" event.send "my/$fired" "{n: $fired}" >>"$dir/out" 2>&1
+    done
+    case $((round % 4)) in
+    0) kill -9 "$(head -n 1 /var/lib/postgresql/data/postmaster.pid)" && start_postgres ;;
+    1) kill -9 "$(pgrep -n -f "mariadbd.*$dir/run/mysql.sock")" && start_mariadb ;;
+    *) kill -9 "$master" && wait "$master" 2>/dev/null || : && start_master ;;
+    esac
+done
+for kind in pgjsonb postgres mysql sqlite3; do
+    for _ in $(seq 900); do
+        [ "$(count $kind 'SELECT count(DISTINCT tag) FROM salt_events')" = "$fired" ] && break
+        sleep 0.1
+    done
+    count $kind 'SELECT tag FROM salt_events ORDER BY id' >"$dir/$kind.tags"
+done
+kill "$master"
+wait "$master" || :

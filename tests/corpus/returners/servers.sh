@@ -1,0 +1,45 @@
+#!/bin/sh
+# servers.sh: starts the servers of mariadb.sh and postgres.sh for the folder $dir, with the tables of $dir/jsonb.sql, text.sql, mysql.sql and
+# sqlite3.sql, and writes the configuration etc/minion of the returners. The folder of the corpus is in $corpus. The function `rows KIND`
+# prints the rows of a returner as JSON, with a mark for each jid and time, and `each_case PROGRAM FILE` runs the calls of a file.
+ip link set lo up
+mkdir -p "$dir/run"
+. "$corpus/postgres.sh"
+psql -c 'CREATE DATABASE jsonb' -c 'CREATE DATABASE text'
+psql jsonb <"$dir/jsonb.sql"
+psql text <"$dir/text.sql"
+chown root "$dir/run"
+chmod 777 "$dir/run"
+network='--bind-address=127.0.0.1 --port=3306'
+. "$corpus/mariadb.sh"
+chmod 777 "$dir/run"
+sql -e "CREATE DATABASE salt CHARACTER SET utf8mb4; CREATE USER salt@'%' IDENTIFIED BY 'planted-secret'; GRANT ALL ON salt.* TO salt@'%'"
+sql salt <"$dir/mysql.sql"
+sqlite3 "$dir/salt.db" <"$dir/sqlite3.sql"
+mkdir -p "$dir/etc/minion.d"
+cat >"$dir/etc/minion.d/returners.conf" <<END
+id: m1
+postgres.bins_dir: /usr/lib/postgresql/15/bin
+returner.pgjsonb: {host: $dir/run, user: postgres, pass: planted-secret, db: jsonb}
+returner.postgres: {host: $dir/run, user: postgres, passwd: planted-secret, db: text}
+mysql: {host: 127.0.0.1, pass: planted-secret}
+sqlite3: {database: $dir/salt.db, timeout: 5}
+END
+
+mask() { sed -E 's/20[0-9]{18}/JID/g; s/20[0-9]{2}-[0-9]{2}-[0-9]{2} [0-9:]{8}\.[0-9]{6}/DATE/g; s/(pid\\*": )[0-9]+/\1PID/g'; }
+rows() {
+    case $1 in
+    pgjsonb) psql --tuples-only --no-align jsonb -c 'SELECT json_build_array(fun, jid, return, id, success, full_ret) FROM salt_returns ORDER BY alter_time' ;;
+    postgres) psql --tuples-only --no-align text -c 'SELECT json_build_array(fun, jid, return, id, success, full_ret) FROM salt_returns ORDER BY alter_time' ;;
+    mysql) sql --batch --raw --skip-column-names salt -e 'SELECT JSON_ARRAY(fun, jid, `return`, id, success, full_ret) FROM salt_returns' ;;
+    sqlite3) sqlite3 "$dir/salt.db" 'SELECT json_array(fun, jid, id, fun_args, date, full_ret, success) FROM salt_returns' ;;
+    esac | mask
+}
+each_case() {
+    while read -r words; do
+        for kind in pgjsonb postgres mysql sqlite3; do
+            eval "$1 -c $dir/etc --local $words --return $kind" >>"$dir/out" 2>&1 </dev/null || :
+        done
+    done <"$2"
+    for kind in pgjsonb postgres mysql sqlite3; do rows $kind >"$dir/$kind.rows"; done
+}

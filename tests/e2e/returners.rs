@@ -1,0 +1,80 @@
+//! Returners that write into databases: the rows are those of Salt, and no event of a master is lost or
+//! written twice.
+
+use std::fs;
+
+use tests::program::{prepare, program};
+use tests::scratch::{Scratch, corpus};
+
+const KINDS: [&str; 4] = ["pgjsonb", "postgres", "mysql", "sqlite3"];
+
+/// Returns the statements that the documentation has for a database.
+fn tables(database: &str) -> String {
+    let page = corpus().join("../../packaging/docs/returners.md");
+    let page = fs::read_to_string(page).unwrap();
+    let mut blocks = page.split("```sql\n-- ").skip(1);
+    let block = blocks.find(|block| block.starts_with(database)).unwrap();
+    let (statements, _) = block.split_once("```").unwrap();
+    let (_, statements) = statements.split_once('\n').unwrap();
+    statements.to_owned()
+}
+
+/// A root for the script `servers.sh`; `None` without root.
+fn root() -> Option<Scratch> {
+    if !tests::skip::is_root() {
+        return None;
+    }
+    let scratch = Scratch::new();
+    let postgres = tables("PostgreSQL");
+    scratch.write("jsonb.sql", &postgres);
+    scratch.write("text.sql", &postgres.replace("jsonb", "text"));
+    scratch.write("mysql.sql", &tables("MySQL"));
+    scratch.write("sqlite3.sql", &tables("SQLite"));
+    Some(scratch)
+}
+
+/// Runs a script in the root, after the servers were started. They end with it.
+fn run(scratch: &Scratch, script: &str) {
+    let script = format!(
+        "dir=@ENV@ corpus=@CORPUS@\n. @CORPUS@/returners/servers.sh\ntrap 'kill $(head -n 1 /var/lib/postgresql/data/postmaster.pid); sql -e SHUTDOWN' EXIT\n{script}"
+    );
+    let done = prepare(scratch.path(), &scratch.filled(&script), true);
+    let out = fs::read_to_string(scratch.path().join("out")).unwrap_or_default();
+    done.unwrap_or_else(|error| panic!("{error}\n{out}"));
+}
+
+#[test]
+fn rows_of_returns_are_those_of_salt() {
+    let Some(scratch) = root() else {
+        return;
+    };
+    let program = program().join(" ");
+    run(
+        &scratch,
+        &format!("each_case '{program}' @CORPUS@/returners/cases.txt"),
+    );
+    for kind in KINDS {
+        let written = fs::read_to_string(scratch.path().join(format!("{kind}.rows"))).unwrap();
+        let salt = corpus().join(format!("returners/{kind}.rows"));
+        assert_eq!(written, fs::read_to_string(salt).unwrap(), "{kind}");
+    }
+    let out = fs::read_to_string(scratch.path().join("out")).unwrap();
+    assert!(!out.contains("planted-secret"), "{out}");
+}
+
+#[test]
+fn each_event_is_written_once_whichever_process_is_killed() {
+    let Some(scratch) = root() else {
+        return;
+    };
+    let program = &program()[0];
+    run(
+        &scratch,
+        &format!("rounds=8 program='{program}'\n. @CORPUS@/returners/kills.sh"),
+    );
+    let wanted: Vec<String> = (1..=40).map(|number| format!("my/{number}")).collect();
+    for kind in KINDS {
+        let tags = fs::read_to_string(scratch.path().join(format!("{kind}.tags"))).unwrap();
+        assert_eq!(tags.lines().collect::<Vec<_>>(), wanted, "{kind}");
+    }
+}
