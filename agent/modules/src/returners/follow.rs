@@ -47,11 +47,17 @@ pub(super) enum OfJob {
     Return(Map, Option<Value>),
 }
 
+/// The keys by which a caller sets the options of a returner. A minion must not do that.
+const OPTIONS: [&str; 2] = ["ret_config", "ret_kwargs"];
+
 impl Record {
-    /// Returns the job or the return that the event is about.
+    /// Returns the job or the return that the event is about, without the options of a returner.
     pub(super) fn of_job(&self) -> Option<OfJob> {
         let tag = self.event.get("tag")?.to_text();
         let mut data = self.event.get("data")?.as_map()?.clone();
+        for key in OPTIONS {
+            data.remove(key);
+        }
         let stamp = data.remove("_stamp");
         let parts: Vec<&str> = tag.split('/').collect();
         match parts.as_slice() {
@@ -262,6 +268,33 @@ mod tests {
             why.contains("has no function returner and save_load"),
             "{why}"
         );
+    }
+
+    #[test]
+    fn a_return_sets_no_options_of_a_returner() {
+        let record = |tag: &str, data: &str| Record {
+            sequence: 1,
+            event: Map::new()
+                .with("tag", tag)
+                .with("data", crate::testing::json(data))
+                .into(),
+        };
+        let data = r#"{"jid": "7", "ret_config": "x", "ret_kwargs": {"host": "x"}, "_stamp": "s"}"#;
+        let Some(OfJob::Return(ret, stamp)) = record("salt/job/7/ret/m", data).of_job() else {
+            panic!("a return");
+        };
+        assert_eq!(ret, Map::new().with("jid", "7"));
+        assert_eq!(stamp, Some("s".into()));
+        let new = record("salt/job/7/new", data).of_job();
+        assert!(matches!(new, Some(OfJob::New(_))));
+        for tag in [
+            "salt/job/7/prog/m/1",
+            "salt/job/7/ret",
+            "salt/auth",
+            "my/job/7/new",
+        ] {
+            assert!(record(tag, data).of_job().is_none(), "{tag}");
+        }
     }
 
     #[test]

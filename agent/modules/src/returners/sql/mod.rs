@@ -12,6 +12,8 @@
 mod mysql;
 mod postgres;
 mod sqlite3;
+#[cfg(test)]
+mod tests;
 
 pub(super) use mysql::{MYSQL, MYSQL_LOG};
 pub(super) use postgres::{PGJSONB, PGJSONB_LOG, POSTGRES, POSTGRES_LOG};
