@@ -6,7 +6,9 @@ use std::fs;
 use tests::program::{prepare, program};
 use tests::scratch::{Scratch, corpus};
 
-const KINDS: [&str; 4] = ["pgjsonb", "postgres", "mysql", "sqlite3"];
+/// The returners with tables, and the others.
+const TABLES: [&str; 4] = ["pgjsonb", "postgres", "mysql", "sqlite3"];
+const OTHERS: [&str; 1] = ["redis"];
 
 /// Returns the statements that the documentation has for a database.
 fn tables(database: &str) -> String {
@@ -36,7 +38,7 @@ fn root() -> Option<Scratch> {
 /// Runs a script in the root, after the servers were started. They end with it.
 fn run(scratch: &Scratch, script: &str) {
     let script = format!(
-        "dir=@ENV@ corpus=@CORPUS@\n. @CORPUS@/returners/servers.sh\ntrap 'kill $(head -n 1 /var/lib/postgresql/data/postmaster.pid); sql -e SHUTDOWN' EXIT\n{script}"
+        "dir=@ENV@ corpus=@CORPUS@\n. @CORPUS@/returners/servers.sh\ntrap stop_servers EXIT\n{script}"
     );
     let done = prepare(scratch.path(), &scratch.filled(&script), true);
     let out = fs::read_to_string(scratch.path().join("out")).unwrap_or_default();
@@ -53,7 +55,7 @@ fn rows_of_returns_are_those_of_salt() {
         &scratch,
         &format!("each_case '{program}' @CORPUS@/returners/cases.txt"),
     );
-    for kind in KINDS {
+    for kind in TABLES.iter().chain(&OTHERS) {
         let written = fs::read_to_string(scratch.path().join(format!("{kind}.rows"))).unwrap();
         let salt = corpus().join(format!("returners/{kind}.rows"));
         assert_eq!(written, fs::read_to_string(salt).unwrap(), "{kind}");
@@ -73,7 +75,7 @@ fn each_event_is_written_once_whichever_process_is_killed() {
         &format!("rounds=8 program='{program}'\n. @CORPUS@/returners/kills.sh"),
     );
     let wanted: Vec<String> = (1..=40).map(|number| format!("my/{number}")).collect();
-    for kind in KINDS {
+    for kind in TABLES {
         let tags = fs::read_to_string(scratch.path().join(format!("{kind}.tags"))).unwrap();
         assert_eq!(tags.lines().collect::<Vec<_>>(), wanted, "{kind}");
     }

@@ -4,6 +4,8 @@
 pub mod follow;
 mod rawfile_json;
 #[cfg(feature = "databases")]
+mod redis;
+#[cfg(feature = "databases")]
 mod sql;
 mod syslog;
 
@@ -32,6 +34,8 @@ const RETURNERS: &[Returner] = &[
     #[cfg(feature = "databases")]
     sql::POSTGRES,
     rawfile_json::RETURNER,
+    #[cfg(feature = "databases")]
+    redis::RETURNER,
     #[cfg(feature = "databases")]
     sql::SQLITE3,
     syslog::RETURNER,
@@ -156,6 +160,17 @@ fn looked_up(cx: &Exec, key: &str) -> Option<Value> {
             ));
             None
         }
+    }
+}
+
+/// Returns the function of a return. A job with several functions has their names with commas.
+fn function(ret: &Map) -> String {
+    match ret.get("fun") {
+        Some(Value::List(functions)) => {
+            let functions: Vec<String> = functions.iter().map(Value::to_text).collect();
+            functions.join(",")
+        }
+        fun => fun.map(Value::to_text).unwrap_or_default(),
     }
 }
 

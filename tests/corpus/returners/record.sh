@@ -1,13 +1,13 @@
 #!/bin/sh
-# record.sh: records the rows that Salt's returners write for cases.txt. Needs root, Salt in $SALT (a virtual environment), psycopg2 and
-# pymysql in the folder $LIBRARIES, and Salt 3007's mysql.py and sqlite3_return.py in $RETURNERS.
+# record.sh: records the rows that Salt's returners write for cases.txt. Needs root, Salt in $SALT (a virtual environment), psycopg2,
+# pymysql and redis in the folder $LIBRARIES, and Salt 3007's mysql.py, sqlite3_return.py and redis_return.py in $RETURNERS.
 set -eu
 here=$(dirname "$(readlink -f "$0")")
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 chmod 755 "$dir"
 mkdir -p "$dir/etc" "$dir/srv/_returners"
-cp "$RETURNERS/mysql.py" "$RETURNERS/sqlite3_return.py" "$dir/srv/_returners"
+cp "$RETURNERS/mysql.py" "$RETURNERS/sqlite3_return.py" "$RETURNERS/redis_return.py" "$dir/srv/_returners"
 cat >"$dir/etc/minion" <<END
 root_dir: $dir/root
 file_client: local
@@ -26,9 +26,7 @@ dir=$1 corpus=$2/..
 . "$2/servers.sh"
 "$3/bin/salt-call" --local -c "$dir/etc" saltutil.sync_returners >/dev/null
 each_case "$3/bin/salt-call" "$2/cases.txt"
-pg_pid=$(head -n 1 /var/lib/postgresql/data/postmaster.pid)
-kill "$pg_pid"
-sql -e SHUTDOWN
+stop_servers
 ' sh "$dir" "$here" "$SALT"
-for kind in pgjsonb postgres mysql sqlite3; do cp "$dir/$kind.rows" "$here/$kind.rows"; done
+for kind in pgjsonb postgres mysql sqlite3 redis; do cp "$dir/$kind.rows" "$here/$kind.rows"; done
 [ -z "${SHOW:-}" ] || cat "$dir/out"

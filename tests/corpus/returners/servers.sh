@@ -16,6 +16,18 @@ chmod 777 "$dir/run"
 sql -e "CREATE DATABASE salt CHARACTER SET utf8mb4; CREATE USER salt@'%' IDENTIFIED BY 'planted-secret'; GRANT ALL ON salt.* TO salt@'%'"
 sql salt <"$dir/mysql.sql"
 sqlite3 "$dir/salt.db" <"$dir/sqlite3.sql"
+if ! command -v redis-server >/dev/null; then
+    cp -asn /var/cache/pinch-tests/stores/root/usr/. /usr/
+    ldconfig
+fi
+setsid redis-server --port 6379 --save '' --requirepass planted-secret >/dev/null 2>&1 </dev/null &
+redis() { redis-cli -a planted-secret --no-auth-warning "$@"; }
+while [ "$(redis ping 2>&1)" != PONG ]; do sleep 0.1; done
+stop_servers() {
+    kill "$(head -n 1 /var/lib/postgresql/data/postmaster.pid)"
+    sql -e SHUTDOWN
+    redis shutdown nosave || :
+}
 mkdir -p "$dir/etc/minion.d"
 cat >"$dir/etc/minion.d/returners.conf" <<END
 id: m1
@@ -24,8 +36,10 @@ returner.pgjsonb: {host: $dir/run, user: postgres, pass: planted-secret, db: jso
 returner.postgres: {host: $dir/run, user: postgres, passwd: planted-secret, db: text}
 mysql: {host: 127.0.0.1, pass: planted-secret}
 sqlite3: {database: $dir/salt.db, timeout: 5}
+redis: {host: 127.0.0.1, port: 6379, db: '0', password: planted-secret}
 END
 
+kinds='pgjsonb postgres mysql sqlite3 redis'
 mask() { sed -E 's/20[0-9]{18}/JID/g; s/20[0-9]{2}-[0-9]{2}-[0-9]{2} [0-9:]{8}\.[0-9]{6}/DATE/g; s/(pid\\*": )[0-9]+/\1PID/g'; }
 rows() {
     case $1 in
@@ -33,13 +47,23 @@ rows() {
     postgres) psql --tuples-only --no-align text -c 'SELECT json_build_array(fun, jid, return, id, success, full_ret) FROM salt_returns ORDER BY alter_time' ;;
     mysql) sql --batch --raw --skip-column-names salt -e 'SELECT JSON_ARRAY(fun, jid, `return`, id, success, full_ret) FROM salt_returns' ;;
     sqlite3) sqlite3 "$dir/salt.db" 'SELECT json_array(fun, jid, id, fun_args, date, full_ret, success) FROM salt_returns' ;;
+    redis)
+        for key in $(redis --raw keys '*' | LC_ALL=C sort); do
+            case $key in
+            ret:*) redis --raw hgetall "$key" | sed "s/^/${key%%:*}: /" ;;
+            minions) redis --raw smembers "$key" ;;
+            *) echo "$key $(redis --raw get "$key")" ;;
+            esac
+            [ "$(redis ttl "$key")" -gt 86000 ] && echo 'for a day'
+        done
+        ;;
     esac | mask
 }
 each_case() {
     while read -r words; do
-        for kind in pgjsonb postgres mysql sqlite3; do
+        for kind in $kinds; do
             eval "$1 -c $dir/etc --local $words --return $kind" >>"$dir/out" 2>&1 </dev/null || :
         done
     done <"$2"
-    for kind in pgjsonb postgres mysql sqlite3; do rows $kind >"$dir/$kind.rows"; done
+    for kind in $kinds; do rows $kind >"$dir/$kind.rows"; done
 }

@@ -18,6 +18,8 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 const VALUE_MAX: usize = 512 << 20;
 /// The maximum length of a line of the protocol in bytes.
 const LINE_MAX: u64 = 64 << 10;
+/// The number of commands that are sent before their answers are read.
+const PIPELINE: usize = 256;
 /// The maximum nesting of an answer.
 const DEPTH_MAX: usize = 8;
 
@@ -325,6 +327,15 @@ impl Place {
     }
 }
 
+/// Returns a command in the protocol.
+fn encoded<S: AsRef<str>>(words: &[S]) -> String {
+    let mut sent = format!("*{}\r\n", words.len());
+    for word in words.iter().map(AsRef::as_ref) {
+        sent.push_str(&format!("${}\r\n{word}\r\n", word.len()));
+    }
+    sent
+}
+
 impl Redis {
     fn open(place: &Place) -> Result<Self, Error> {
         let shown = format!("{}:{}", place.host, place.port);
@@ -368,13 +379,13 @@ impl Redis {
 
     /// Sends a command and returns the answer.
     fn ask(&mut self, words: &[&str]) -> Result<Value, Error> {
-        let mut sent = format!("*{}\r\n", words.len());
-        for word in words {
-            sent.push_str(&format!("${}\r\n{word}\r\n", word.len()));
-        }
-        let written = self.stream.get_mut().write_all(sent.as_bytes());
-        written.map_err(|error| self.failed(error))?;
+        self.send(&encoded(words))?;
         self.answer(DEPTH_MAX)
+    }
+
+    fn send(&mut self, commands: &str) -> Result<(), Error> {
+        let written = self.stream.get_mut().write_all(commands.as_bytes());
+        written.map_err(|error| self.failed(error))
     }
 
     fn line(&mut self) -> Result<String, Error> {
@@ -432,6 +443,22 @@ impl Redis {
 /// When it does not answer, or refuses.
 pub(crate) fn run(cx: &Exec, given: &Map, words: &[&str]) -> Result<Value, Error> {
     Redis::open(&Place::from_config(cx, given)?)?.ask(words)
+}
+
+/// Runs commands over one connection, without waiting for an answer before the next command.
+///
+/// # Errors
+/// When the server cannot be reached or refuses a command.
+pub(crate) fn run_all(cx: &Exec, given: &Map, commands: &[Vec<String>]) -> Result<(), Error> {
+    let mut redis = Redis::open(&Place::from_config(cx, given)?)?;
+    for some in commands.chunks(PIPELINE) {
+        let sent: String = some.iter().map(|words| encoded(words)).collect();
+        redis.send(&sent)?;
+        for _ in some {
+            redis.answer(DEPTH_MAX)?;
+        }
+    }
+    Ok(())
 }
 
 /// Like [`run`], but returns a Boolean for a command that answers `OK` or a number.

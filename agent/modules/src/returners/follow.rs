@@ -6,9 +6,9 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value};
 
-#[cfg(feature = "databases")]
-use super::sql;
 use super::{built_in, called, rawfile_json};
+#[cfg(feature = "databases")]
+use super::{redis, sql};
 
 /// The events that a returner gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,8 +93,8 @@ pub(super) trait Store {
 /// A built-in returner that stores events of a master's log.
 pub(super) struct OfLog {
     pub(super) name: &'static str,
-    /// True if it can store jobs.
-    pub(super) has_jobs: bool,
+    /// The kinds of events that it stores.
+    pub(super) kinds: &'static [Kind],
     pub(super) open: fn(&Exec) -> Result<Box<dyn Store>, Error>,
 }
 
@@ -109,6 +109,8 @@ const OF_LOG: &[OfLog] = &[
     sql::POSTGRES_LOG,
     rawfile_json::OF_LOG,
     #[cfg(feature = "databases")]
+    redis::OF_LOG,
+    #[cfg(feature = "databases")]
     sql::SQLITE3_LOG,
 ];
 
@@ -117,8 +119,9 @@ fn known(kind: Kind, name: &str) -> Option<&'static OfLog> {
 }
 
 fn all(kind: Kind) -> impl Iterator<Item = &'static OfLog> {
-    let has_kind = move |known: &&OfLog| kind == Kind::Events || known.has_jobs;
-    OF_LOG.iter().filter(has_kind)
+    OF_LOG
+        .iter()
+        .filter(move |known| known.kinds.contains(&kind))
 }
 
 /// Returns why a returner can never get events, as far as the configuration shows it. Files of the

@@ -9,7 +9,7 @@ use state::module::Error;
 use value::{Map, Value, log};
 
 use super::Returner;
-use super::follow::{Batch, OfLog, Record, Store};
+use super::follow::{Batch, Kind, OfLog, Record, Store};
 
 const FILENAME: &str = "/var/log/salt/events";
 
@@ -21,7 +21,7 @@ pub(super) const RETURNER: Returner = Returner {
 
 pub(super) const OF_LOG: OfLog = OfLog {
     name: "rawfile_json",
-    has_jobs: false,
+    kinds: &[Kind::Events],
     open: |_| Ok(Box::new(Lines)),
 };
 

@@ -335,17 +335,6 @@ fn text(found: Option<&Value>) -> String {
     found.map(Value::to_text).unwrap_or_default()
 }
 
-/// Returns the function of a return. A job with several functions has their names with commas.
-fn function(ret: &Map) -> String {
-    match ret.get("fun") {
-        Some(Value::List(functions)) => {
-            let functions: Vec<String> = functions.iter().map(Value::to_text).collect();
-            functions.join(",")
-        }
-        fun => text(fun),
-    }
-}
-
 /// Returns a part of a return as JSON.
 fn part(ret: &Map, key: &str) -> String {
     document(&ret.get(key).cloned().unwrap_or_default())

@@ -4,12 +4,12 @@ use state::exec::Exec;
 use state::module::Error;
 use value::Map;
 
-use super::{Database, Insert, Options, Refused, Row, document, function, part, success, text};
+use super::{Database, Insert, Options, Refused, Row, document, part, success, text};
 use crate::databases::Failure;
 use crate::databases::mysql::Server;
 use crate::exec::mysql::{Conn, quoted};
-use crate::returners::Returner;
-use crate::returners::follow::OfLog;
+use crate::returners::follow::{Kind, OfLog};
+use crate::returners::{Returner, function};
 
 pub(in crate::returners) const MYSQL: Returner = Returner {
     name: "mysql",
@@ -19,7 +19,7 @@ pub(in crate::returners) const MYSQL: Returner = Returner {
 
 pub(in crate::returners) const MYSQL_LOG: OfLog = OfLog {
     name: "mysql",
-    has_jobs: true,
+    kinds: &[Kind::Events, Kind::Jobs],
     open: |cx| Ok(Box::new(Mysql::open(cx, &Map::new())?)),
 };
 

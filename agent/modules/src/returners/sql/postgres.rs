@@ -5,11 +5,11 @@ use state::exec::Exec;
 use state::module::Error;
 use value::Map;
 
-use super::{Database, Insert, Options, Refused, Row, document, function, part, success, text};
+use super::{Database, Insert, Options, Refused, Row, document, part, success, text};
 use crate::databases::Failure;
 use crate::databases::postgres::{Server, reason};
-use crate::returners::Returner;
-use crate::returners::follow::OfLog;
+use crate::returners::follow::{Kind, OfLog};
+use crate::returners::{Returner, function};
 
 pub(in crate::returners) const PGJSONB: Returner = Returner {
     name: "pgjsonb",
@@ -25,13 +25,13 @@ pub(in crate::returners) const POSTGRES: Returner = Returner {
 
 pub(in crate::returners) const PGJSONB_LOG: OfLog = OfLog {
     name: "pgjsonb",
-    has_jobs: true,
+    kinds: &[Kind::Events, Kind::Jobs],
     open: |cx| Ok(Box::new(Postgres::open(cx, &Map::new(), Type::Jsonb)?)),
 };
 
 pub(in crate::returners) const POSTGRES_LOG: OfLog = OfLog {
     name: "postgres",
-    has_jobs: true,
+    kinds: &[Kind::Events, Kind::Jobs],
     open: |cx| Ok(Box::new(Postgres::open(cx, &Map::new(), Type::Text)?)),
 };
 

@@ -5,10 +5,10 @@ use state::exec::Exec;
 use state::module::Error;
 use value::Map;
 
-use super::{Database, Insert, Options, Refused, Row, document, function, part, success, text};
+use super::{Database, Insert, Options, Refused, Row, document, part, success, text};
 use crate::databases::sqlite3::{File, literal};
-use crate::returners::Returner;
-use crate::returners::follow::OfLog;
+use crate::returners::follow::{Kind, OfLog};
+use crate::returners::{Returner, function};
 
 pub(in crate::returners) const SQLITE3: Returner = Returner {
     name: "sqlite3",
@@ -18,7 +18,7 @@ pub(in crate::returners) const SQLITE3: Returner = Returner {
 
 pub(in crate::returners) const SQLITE3_LOG: OfLog = OfLog {
     name: "sqlite3",
-    has_jobs: true,
+    kinds: &[Kind::Events, Kind::Jobs],
     open: |cx| Ok(Box::new(Sqlite::open(cx, &Map::new())?)),
 };
 
