@@ -286,3 +286,48 @@ fn a_refused_recipient_or_login_is_an_error_and_nothing_is_sent() {
     assert!(!said.contains("wrong-password"), "{said}");
     assert_eq!(server.rest(), [""; 0]);
 }
+
+#[test]
+fn a_return_is_a_mail_whose_subject_no_return_can_extend_by_a_template() {
+    let scratch = Scratch::new();
+    certificates(scratch.path());
+    let Some(mut server) = Server::start(&scratch, "starttls") else {
+        return;
+    };
+    let bundle = scratch.path().join("ca.crt").display().to_string();
+    let config = format!(
+        "smtp.from: salt@example.com\nsmtp.to: a@example.com,b@example.com\nsmtp.host: localhost\nsmtp.port: {}\nsmtp.tls: True\nsmtp.username: user\nsmtp.password: {PASSWORD}\nsmtp.subject: 'Über {{{{ id }}}}:'\nsmtp.fields: fun,return\nca_bundle: {bundle}\n",
+        server.port
+    );
+    scratch.write("etc/minion.d/case.conf", &config);
+    let words = ["test.echo", "ü {{ 1 + 1 }}\nb", "--return=smtp"];
+    let (_, log) = call(&scratch, &words);
+    assert!(!log.contains("cannot store the return"), "{log}");
+    let found = server.message();
+    assert_eq!(found["to"], json!(["a@example.com", "b@example.com"]));
+    assert_eq!(
+        (&found["encrypted"], &found["login"]),
+        (&json!(true), &json!("user"))
+    );
+    let subject = found["headers"]["Subject"].as_str().unwrap();
+    assert!(
+        subject.starts_with("Über ") && subject.ends_with(": test.echo ü {{ 1 + 1 }} b"),
+        "{subject}"
+    );
+    let text = text(&found);
+    assert!(
+        text.contains("\nfunction: test.echo\n") && text.contains("\nreturn: ü {{ 1 + 1 }}"),
+        "{text}"
+    );
+    let words = [
+        "test.ping",
+        "--return=smtp",
+        "--return_kwargs",
+        "{to: nobody}",
+    ];
+    let (_, log) = call(&scratch, &words);
+    assert!(
+        log.contains("returner smtp cannot store the return"),
+        "{log}"
+    );
+}

@@ -5,6 +5,7 @@ pub mod follow;
 mod rawfile_json;
 #[cfg(feature = "databases")]
 mod redis;
+mod smtp;
 #[cfg(feature = "databases")]
 mod sql;
 mod syslog;
@@ -36,6 +37,7 @@ const RETURNERS: &[Returner] = &[
     rawfile_json::RETURNER,
     #[cfg(feature = "databases")]
     redis::RETURNER,
+    smtp::RETURNER,
     #[cfg(feature = "databases")]
     sql::SQLITE3,
     syslog::RETURNER,
