@@ -65,7 +65,7 @@ fn rows_of_returns_are_those_of_salt() {
 }
 
 #[test]
-fn each_event_is_written_once_whichever_process_is_killed() {
+fn each_event_and_return_is_written_once_whichever_process_is_killed() {
     let Some(scratch) = root() else {
         return;
     };
@@ -78,5 +78,14 @@ fn each_event_is_written_once_whichever_process_is_killed() {
     for kind in TABLES {
         let tags = fs::read_to_string(scratch.path().join(format!("{kind}.tags"))).unwrap();
         assert_eq!(tags.lines().collect::<Vec<_>>(), wanted, "{kind}");
+        let jobs = fs::read_to_string(scratch.path().join(format!("{kind}.jobs"))).unwrap();
+        let [jids, returns, with_load] = jobs.lines().collect::<Vec<_>>()[..] else {
+            panic!("{jobs}");
+        };
+        assert!(jids.parse::<u32>().unwrap() >= 8, "{kind}: {jobs}");
+        assert_eq!((returns, with_load), (jids, jids), "{kind}");
     }
+    let redis = fs::read_to_string(scratch.path().join("redis.jobs")).unwrap();
+    let sqlite = fs::read_to_string(scratch.path().join("sqlite3.jobs")).unwrap();
+    assert_eq!(redis.lines().next(), sqlite.lines().next());
 }

@@ -11,12 +11,14 @@ mod follow;
 mod tests;
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use link::wait::pause;
 pub(crate) use modules::returners::follow::Kind;
-use modules::returners::follow::never_takes;
+use modules::returners::follow::{clean as clean_now, never_takes};
 use smol::Task;
 use state::opts::Opts;
-use value::{Map, Value};
+use value::{Map, Value, log};
 
 use crate::events::Events;
 use crate::runs::Runners;
@@ -30,6 +32,9 @@ pub(crate) type Following = (Kind, String);
 
 /// The tags of the events of new jobs and of returns.
 const JOBS: [&str; 2] = ["salt/job/*/new", "salt/job/*/ret/*"];
+
+/// The interval at which returners of jobs remove old ones.
+const CLEAN_EVERY: Duration = Duration::from_secs(3600);
 
 /// The event that Salt fires when it begins to hand over events.
 const BEGUN: &str = "salt/event_listen/start";
@@ -88,6 +93,12 @@ impl EventReturn {
         for following in all {
             let follower = Follower::begin(self, following.clone()).await?;
             tasks.push(smol::spawn(follower.run()));
+            if following.0 == Kind::Jobs {
+                tasks.push(smol::spawn(clean(
+                    self.runners.clone(),
+                    following.1.clone(),
+                )));
+            }
         }
         if all.iter().any(|(kind, _)| *kind == Kind::Events) {
             self.events.fire(BEGUN, Map::new()).await;
@@ -132,6 +143,21 @@ impl EventReturn {
                 self.opts.int("event_return_queue_max_seconds"),
             ),
         }
+    }
+}
+
+/// Removes old jobs from a returner of `master_job_cache` at regular intervals, for as long as the master
+/// runs.
+async fn clean(runners: Runners, returner: String) {
+    loop {
+        let (runners, name) = (runners.clone(), returner.clone());
+        let cleaned = move || clean_now(&runners.context(false), &name);
+        if let Err(error) = smol::unblock(cleaned).await {
+            log::error(format_args!(
+                "master_job_cache: the returner {returner} cannot remove old jobs: {error}"
+            ));
+        }
+        pause(CLEAN_EVERY).await;
     }
 }
 

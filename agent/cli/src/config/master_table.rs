@@ -20,7 +20,7 @@ const LIST_OR_NULL: &[Kind] = &[Items, Nothing];
 /// All options, sorted by name.
 pub(super) const TABLE: &[KnownOption] = &[
     unsupported("allow_minion_key_revoke", BOOL, True),
-    unsupported("archive_jobs", BOOL, False),
+    used("archive_jobs", BOOL, False),
     used("auth_events", BOOL, True),
     unsupported("auth_events_pend_autosign_grains", ANY, False),
     moot("auth_mode", INT, Int(1)),
@@ -138,7 +138,7 @@ pub(super) const TABLE: &[KnownOption] = &[
     moot("maintenance_interval", INT, Int(3600)),
     moot("maintenance_niceness", INT_OR_NULL, Null),
     moot("master_async_mworker", BOOL, False),
-    used("master_job_cache", TEXT, Text("local_cache")),
+    used("master_job_cache", TEXT_OR_LIST, Text("local_cache")),
     moot("master_mworker_max_inflight", INT, Int(0)),
     unsupported("master_pubkey_signature", TEXT_OR_NULL, Null),
     unsupported("master_roots", DICT, Roots(&["/srv/salt-master"])),

@@ -88,6 +88,11 @@ pub(super) trait Store {
 
     /// Stores the events of a batch.
     fn store(&self, cx: &Exec, batch: &Batch<'_>) -> Result<(), Error>;
+
+    /// Removes what is older than some seconds, after copying it if `archive` is true.
+    fn clean(&self, _cx: &Exec, _seconds: i64, _archive: bool) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
 /// A built-in returner that stores events of a master's log.
@@ -200,6 +205,20 @@ pub fn begin(cx: &Exec, kind: Kind, name: &str, place: &str, last: u64) -> Resul
     match built_in_store(cx, kind, name) {
         Some(known) => (known.open)(cx)?.begin(cx, place, last),
         None => Ok(()),
+    }
+}
+
+/// Removes jobs, returns and events from a returner of jobs that are older than `keep_jobs_seconds`. With
+/// `archive_jobs`, they are copied to other tables first.
+///
+/// # Errors
+/// When the returner does not answer.
+pub fn clean(cx: &Exec, name: &str) -> Result<(), Error> {
+    let seconds = cx.opts().int("keep_jobs_seconds").unwrap_or_default();
+    let archive = cx.opts().flag("archive_jobs");
+    match built_in_store(cx, Kind::Jobs, name) {
+        Some(known) if seconds > 0 => (known.open)(cx)?.clean(cx, seconds, archive),
+        _ => Ok(()),
     }
 }
 

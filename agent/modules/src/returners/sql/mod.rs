@@ -120,12 +120,24 @@ impl From<Refused> for Error {
     }
 }
 
+/// The expressions of a database that removes old rows.
+struct Old {
+    /// Returns the time some seconds ago.
+    before: fn(i64) -> String,
+    /// Returns the statement that creates the archive of a table.
+    create_archive: fn(&str) -> String,
+}
+
 /// A database with Salt's tables.
 trait Database {
     /// Returns a text as a literal.
     fn literal(&self, text: &str) -> String;
     /// Returns the statement that inserts a row. `master` is the id of the master.
     fn insert(&self, row: &Row, master: &str) -> Insert;
+    /// Returns how old rows are removed, if the returner removes them.
+    fn old(&self) -> Option<&'static Old> {
+        None
+    }
     /// Runs statements in a transaction. Returns the result of the last one, as text.
     fn run(&self, cx: &Exec, statements: &[String]) -> Result<String, Refused>;
 }
@@ -160,6 +172,44 @@ impl<T: Database> Store for T {
         let rows = new.filter_map(|record| Some((record.sequence, Row::of(batch.kind, record)?)));
         let rows: Vec<Numbered> = rows.collect();
         write(cx, self, &mut cursor, &rows)
+    }
+
+    /// Removes the old rows of the three tables: a job when its last return is old.
+    fn clean(&self, cx: &Exec, seconds: i64, archive: bool) -> Result<(), Error> {
+        let Some(old) = self.old() else {
+            return Ok(());
+        };
+        let before = (old.before)(seconds);
+        let of_old_jobs = format!(
+            "jid IN (SELECT jid FROM salt_returns GROUP BY jid HAVING max(alter_time) < {before})"
+        );
+        let is_old = format!("alter_time < {before}");
+        let tables = [
+            ("jids", of_old_jobs.as_str()),
+            ("salt_returns", &is_old),
+            ("salt_events", &is_old),
+        ];
+        if archive {
+            let create = tables.iter().map(|(table, _)| (old.create_archive)(table));
+            self.run(cx, &create.collect::<Vec<String>>())?;
+        }
+        let all = tables
+            .iter()
+            .flat_map(|(table, old)| cleaned(table, old, archive));
+        self.run(cx, &all.collect::<Vec<String>>())?;
+        Ok(())
+    }
+}
+
+/// Returns the statements that remove rows, and copy them first if `archive` is true.
+fn cleaned(table: &str, old: &str, archive: bool) -> Vec<String> {
+    let delete = format!("DELETE FROM {table} WHERE {old}");
+    match archive {
+        false => vec![delete],
+        true => vec![
+            format!("INSERT INTO {table}_archive SELECT * FROM {table} WHERE {old}"),
+            delete,
+        ],
     }
 }
 

@@ -4,7 +4,7 @@ use state::exec::Exec;
 use state::module::Error;
 use value::Map;
 
-use super::{Database, Insert, Options, Refused, Row, document, part, success, text};
+use super::{Database, Insert, Old, Options, Refused, Row, document, part, success, text};
 use crate::databases::Failure;
 use crate::databases::mysql::Server;
 use crate::exec::mysql::{Conn, quoted};
@@ -37,6 +37,11 @@ const LARGE: usize = 1 << 20;
 /// A backslash in a literal begins an escape, as in the client.
 const SESSION: &str =
     "SET SESSION sql_mode = REPLACE(@@SESSION.sql_mode, 'NO_BACKSLASH_ESCAPES', '');\n";
+
+const OLD: Old = Old {
+    before: |seconds| format!("now() - INTERVAL {seconds} SECOND"),
+    create_archive: |table| format!("CREATE TABLE IF NOT EXISTS {table}_archive LIKE {table}"),
+};
 
 /// A MySQL or MariaDB database.
 struct Mysql(Server);
@@ -123,6 +128,10 @@ impl Database for Mysql {
                 end: "",
             },
         }
+    }
+
+    fn old(&self) -> Option<&'static Old> {
+        Some(&OLD)
     }
 
     fn run(&self, cx: &Exec, statements: &[String]) -> Result<String, Refused> {

@@ -5,7 +5,7 @@ use state::exec::Exec;
 use state::module::Error;
 use value::Map;
 
-use super::{Database, Insert, Options, Refused, Row, document, part, success, text};
+use super::{Database, Insert, Old, Options, Refused, Row, document, part, success, text};
 use crate::databases::Failure;
 use crate::databases::postgres::{Server, reason};
 use crate::returners::follow::{Kind, OfLog};
@@ -47,6 +47,11 @@ const OPTIONAL: [(&str, &str); 6] = [
 
 /// The settings of a session. `verbose` adds codes to messages.
 const SESSION: &str = "\\set VERBOSITY verbose\nSET standard_conforming_strings = on;\nBEGIN;\n";
+
+const OLD: Old = Old {
+    before: |seconds| format!("now() - interval '{seconds} seconds'"),
+    create_archive: |table| format!("CREATE TABLE IF NOT EXISTS {table}_archive (LIKE {table})"),
+};
 
 /// The type of the columns that have JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,6 +147,11 @@ impl Database for Postgres {
                 end: "",
             },
         }
+    }
+
+    /// The returner with text columns removes nothing in Salt either.
+    fn old(&self) -> Option<&'static Old> {
+        (self.json == Type::Jsonb).then_some(&OLD)
     }
 
     fn run(&self, cx: &Exec, statements: &[String]) -> Result<String, Refused> {
