@@ -57,7 +57,7 @@ fn send(cx: &Exec, ret: &Map) -> Result<(), Error> {
         .with("server", format!("{}:{port}", bracketed(&needed("host")?)))
         .with(
             "use_ssl",
-            super::option(cx, ret, "smtp", "tls").unwrap_or(false.into()),
+            super::option(cx, ret, "smtp", "tls").unwrap_or_else(|| false.into()),
         );
     for name in ["username", "password"] {
         if let Some(value) = option(name) {
