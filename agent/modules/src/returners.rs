@@ -1,7 +1,13 @@
 //! Returners: the destinations of functions' returns in addition to the caller, and of the events and
 //! jobs of a master. Each has its own file and a line in the table.
 
+#[cfg(feature = "notifications")]
+mod elasticsearch;
 pub mod follow;
+#[cfg(feature = "notifications")]
+mod http;
+#[cfg(feature = "notifications")]
+mod messages;
 mod rawfile_json;
 #[cfg(feature = "databases")]
 mod redis;
@@ -9,6 +15,8 @@ mod smtp;
 #[cfg(feature = "databases")]
 mod sql;
 mod syslog;
+#[cfg(feature = "notifications")]
+mod web;
 
 use state::custom::Kind;
 use state::exec::Exec;
@@ -27,20 +35,34 @@ struct Returner {
 /// The built-in returners. A file of the tree (`_returners`) with the same name goes before one, as in
 /// Salt.
 const RETURNERS: &[Returner] = &[
+    #[cfg(feature = "notifications")]
+    elasticsearch::RETURNER,
+    #[cfg(feature = "notifications")]
+    http::RETURNER,
     LOCAL_CACHE,
+    #[cfg(feature = "notifications")]
+    messages::mattermost::RETURNER,
     #[cfg(feature = "databases")]
     sql::MYSQL,
     #[cfg(feature = "databases")]
     sql::PGJSONB,
     #[cfg(feature = "databases")]
     sql::POSTGRES,
+    #[cfg(feature = "notifications")]
+    messages::pushover::RETURNER,
     rawfile_json::RETURNER,
     #[cfg(feature = "databases")]
     redis::RETURNER,
+    #[cfg(feature = "notifications")]
+    messages::slack::RETURNER,
+    #[cfg(feature = "notifications")]
+    messages::slack_webhook::RETURNER,
     smtp::RETURNER,
     #[cfg(feature = "databases")]
     sql::SQLITE3,
     syslog::RETURNER,
+    #[cfg(feature = "notifications")]
+    messages::telegram::RETURNER,
 ];
 
 /// A master has every return in its cache, and the record of a machine has its state runs.

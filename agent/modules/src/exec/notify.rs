@@ -1,6 +1,7 @@
 //! Sends messages to the services of notifications over HTTP. Addresses, headers and bodies contain
 //! secrets and are never in an error or a log. An answer is limited in size and time.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use machine::net::http::{self, Request};
@@ -31,6 +32,19 @@ pub(crate) struct Message<'a> {
     url: &'a str,
     headers: Vec<(String, String)>,
     body: Option<String>,
+    /// The limits and certificates of a returner's server, if they are not the defaults.
+    server: Option<&'a Server>,
+}
+
+/// The options of a server that is not a service of notifications.
+#[derive(Debug)]
+pub(crate) struct Server {
+    /// The maximum time to wait for an answer.
+    pub(crate) timeout: Duration,
+    /// False if any certificate is accepted.
+    pub(crate) verify_ssl: bool,
+    /// The file of trusted certificates.
+    pub(crate) ca_bundle: Option<PathBuf>,
 }
 
 /// The answer of a service.
@@ -52,7 +66,23 @@ impl<'a> Message<'a> {
             url,
             headers: vec![("User-Agent".to_owned(), AGENT.to_owned())],
             body: None,
+            server: None,
         }
+    }
+
+    /// Creates a request with a body and no content type.
+    pub(crate) fn post(service: &'static str, url: &'a str, body: String) -> Self {
+        Self {
+            method: "POST",
+            body: Some(body),
+            ..Self::get(service, url)
+        }
+    }
+
+    /// Sets the method.
+    pub(crate) fn method(mut self, method: &'static str) -> Self {
+        self.method = method;
+        self
     }
 
     /// Creates a request whose body has the fields of a form.
@@ -81,6 +111,12 @@ impl<'a> Message<'a> {
         self
     }
 
+    /// Sets the options of the server.
+    pub(crate) fn server(mut self, server: &'a Server) -> Self {
+        self.server = Some(server);
+        self
+    }
+
     /// Sends the request. A refusal by the service is an answer, not an error. A redirect is an
     /// error, because it would send the message and its secrets to another address.
     ///
@@ -93,6 +129,12 @@ impl<'a> Message<'a> {
         request.headers = self.headers;
         request.body = self.body.map(String::into_bytes);
         request.timeout = request.timeout.min(TIMEOUT);
+        if let Some(server) = self.server {
+            request.timeout = request.timeout.min(server.timeout);
+            request.verify_ssl = server.verify_ssl;
+            let bundle = server.ca_bundle.clone();
+            request.ca_bundle = bundle.or(request.ca_bundle);
+        }
         let limit = match request.body {
             Some(_) => MAX_ANSWER,
             None => MAX_LIST,

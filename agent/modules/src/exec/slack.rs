@@ -168,6 +168,23 @@ fn query(
     })
 }
 
+/// Sends a message with these fields to a channel. Returns `res` and `message`.
+///
+/// # Errors
+/// When there is no complete answer within the limits.
+pub(crate) fn send(cx: &Exec, api_key: String, fields: &Map) -> Result<Map, Error> {
+    query(cx, Some(api_key), &MESSAGE, Some(fields))
+}
+
+/// Returns the URL of a webhook, which is named by its identifier or by its whole URL.
+///
+/// # Errors
+/// When the pillar is not available.
+pub(crate) fn webhook_url(cx: &Exec, hook: &str) -> Result<String, Error> {
+    let base = notify::address(cx, ["slack.hook_url", "slack:hook_url"], HOOK_URL)?;
+    Ok(hook_url(&base, hook))
+}
+
 fn list_rooms(cx: &Exec, args: ListRooms) -> Result<Value, Error> {
     Ok(query(cx, args.api_key, &ROOMS, None)?.into())
 }
@@ -257,7 +274,7 @@ fn hook_url(base: &str, identifier: &str) -> String {
 fn call_hook(cx: &Exec, args: CallHook) -> Result<Value, Error> {
     let keys = ["slack.hook", "slack:hook"];
     let hook = needed_secret(cx, args.identifier, keys, "No Slack WebHook url found")?;
-    let base = notify::address(cx, ["slack.hook_url", "slack:hook_url"], HOOK_URL)?;
+    let url = webhook_url(cx, &hook)?;
     if !args.message.is_true() {
         log::error("message is required option");
     }
@@ -284,7 +301,7 @@ fn call_hook(cx: &Exec, args: CallHook) -> Result<Value, Error> {
     }
     let payload = json::write(&payload.into(), Layout::default());
     let fields = Map::new().with("payload", payload);
-    let answer = Message::form(SERVICE, &hook_url(&base, &hook), &fields).send(cx)?;
+    let answer = Message::form(SERVICE, &url, &fields).send(cx)?;
     Ok(match answer.is_success() {
         true => true.into(),
         false => Map::new()

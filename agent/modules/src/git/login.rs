@@ -119,7 +119,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// Returns the text with the percent-encoding of a URL decoded.
-fn unquoted(text: &str) -> Result<String, Error> {
+pub(crate) fn unquoted(text: &str) -> Result<String, Error> {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
     while let Some((byte, after)) = rest.split_first() {

@@ -7,6 +7,8 @@ use state::module::Error;
 use value::{Map, Value};
 
 use super::{built_in, called, rawfile_json};
+#[cfg(feature = "notifications")]
+use super::{elasticsearch, http, messages};
 #[cfg(feature = "databases")]
 use super::{redis, sql};
 
@@ -106,6 +108,12 @@ pub(super) struct OfLog {
 /// All of them. This is a separate table, so that a program without a master does not contain their
 /// code.
 const OF_LOG: &[OfLog] = &[
+    #[cfg(feature = "notifications")]
+    elasticsearch::OF_LOG,
+    #[cfg(feature = "notifications")]
+    http::OF_LOG,
+    #[cfg(feature = "notifications")]
+    messages::mattermost::OF_LOG,
     #[cfg(feature = "databases")]
     sql::MYSQL_LOG,
     #[cfg(feature = "databases")]
@@ -115,6 +123,8 @@ const OF_LOG: &[OfLog] = &[
     rawfile_json::OF_LOG,
     #[cfg(feature = "databases")]
     redis::OF_LOG,
+    #[cfg(feature = "notifications")]
+    messages::slack_webhook::OF_LOG,
     #[cfg(feature = "databases")]
     sql::SQLITE3_LOG,
 ];
