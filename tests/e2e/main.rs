@@ -42,6 +42,7 @@ mod reboot;
 mod restricted;
 mod resume;
 mod returners;
+mod returners_http;
 mod runas;
 mod runs;
 mod schemas;

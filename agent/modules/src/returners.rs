@@ -9,6 +9,8 @@ mod http;
 #[cfg(feature = "notifications")]
 mod messages;
 mod rawfile_json;
+#[cfg(all(test, feature = "notifications"))]
+mod recorded;
 #[cfg(feature = "databases")]
 mod redis;
 mod smtp;

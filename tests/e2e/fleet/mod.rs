@@ -195,7 +195,7 @@ impl Fleet {
         }
     }
 
-    fn path(&self, below: &str) -> PathBuf {
+    pub(crate) fn path(&self, below: &str) -> PathBuf {
         self.dir.path().join(below)
     }
 

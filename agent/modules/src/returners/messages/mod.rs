@@ -6,8 +6,6 @@ pub(super) mod pushover;
 pub(super) mod slack;
 pub(super) mod slack_webhook;
 pub(super) mod telegram;
-#[cfg(test)]
-mod tests;
 
 use render::yaml::{Dump, dump};
 use state::exec::Exec;
