@@ -10,6 +10,9 @@ use super::follow::{Batch, Kind, Record, hand_batch};
 use super::*;
 use crate::testing::{exec_with, json as map_of};
 
+/// The cases in which Salt numbers only some states, because it changes a dictionary while it reads it.
+const UNORDERED: [&str; 2] = ["elasticsearch ordered", "elasticsearch single"];
+
 /// A request: its first line without the version, its headers, and its body.
 type Received = Arc<Mutex<Vec<(String, String, String)>>>;
 
@@ -54,7 +57,6 @@ fn receiver(replies: &[Value]) -> (String, Received) {
 fn context(case: &Map, here: &str) -> Exec {
     let mut opts = case.get("opts").unwrap().as_map().unwrap().clone();
     opts.insert("id", "web1");
-    opts.insert("grains", case.get("grains").unwrap().clone());
     for (option, address) in [
         ("slack.api_url", here.to_owned()),
         ("slack.hook_url", format!("{here}/services")),
@@ -68,7 +70,9 @@ fn context(case: &Map, here: &str) -> Exec {
             set.insert(option, here);
         }
     }
-    exec_with(opts, Map::new())
+    let cx = exec_with(opts, Map::new());
+    cx.set_grains(case.get("grains").unwrap().as_map().unwrap().clone());
+    cx
 }
 
 /// Does what a call of Salt's returner does.
@@ -161,7 +165,19 @@ fn compare_call(
                 assert_eq!(action.get("_id"), Some(id), "{name}");
             }
             let mut source = json(source);
-            source.as_map_mut().unwrap().remove("@timestamp");
+            let fields = source.as_map_mut().unwrap();
+            fields.remove("@timestamp");
+            let mut definition = definition;
+            if UNORDERED.contains(&name) {
+                let data = fields.remove("data").unwrap();
+                let mut keys = data.as_map().unwrap().keys().map(Value::to_text);
+                assert!(
+                    keys.all(|key| key.starts_with(|first: char| first.is_ascii_digit())
+                        || key == "_orig_key"),
+                    "{name}: {data:?}"
+                );
+                definition.as_map_mut().unwrap().remove("data");
+            }
             assert_eq!(source, definition, "{name}");
         }
     }

@@ -170,8 +170,8 @@ fn a_return_cannot_name_another_index_or_document() {
         of_return(&exec_with(Map::new(), Map::new()), &ret, Timestamp::now()).unwrap()
     };
     for (function, index) in [
-        ("../_all/Test", "salt-___all_test"),
-        ("a,b*?#\"<>| ", "salt-a_b_______"),
+        ("../_all/Test", "salt-____all_test"),
+        ("a,b*?#\"<>| ", "salt-a_b________"),
         ("test.ping", "salt-test_ping"),
     ] {
         assert_eq!(ret(function).index, index);

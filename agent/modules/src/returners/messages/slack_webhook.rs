@@ -69,13 +69,9 @@ fn send(cx: &Exec, ret: &Map, author: Option<String>) -> Result<(), Error> {
 
 /// Replaces `{grain}` by the value of the grain.
 fn sprinkled(cx: &Exec, text: &str) -> String {
+    let grains = cx.grains();
     let parts = text.split(['{', '}']).enumerate();
-    let grain = |name: &str| {
-        cx.grains()
-            .get(name)
-            .map(Value::to_text)
-            .unwrap_or_default()
-    };
+    let grain = |name: &str| grains.get(name).map(Value::to_text).unwrap_or_default();
     let parts = parts.map(|(index, part)| match index % 2 {
         0 => part.to_owned(),
         _ => grain(part),
