@@ -19,7 +19,8 @@ use crate::fleet::Fleet;
 /// A text that is in every secret of the configuration.
 const PLANTED: &str = "planted";
 
-const ALL: &str = "http,elasticsearch,slack,slack_webhook,mattermost,telegram,pushover";
+const ALL: &str =
+    "http,elasticsearch,slack,slack_webhook,mattermost,telegram,pushover,splunk,influxdb";
 
 const CONFIG: &str = "
 http:
@@ -45,6 +46,13 @@ pushover:
   user: planted-user
   token: planted-token
   api_url: @HERE@
+splunk_http_forwarder:
+  token: planted-token
+  indexer: '@HERE@'
+influxdb:
+  host: 127.0.0.1
+  port: @PORT@
+  password: planted-password
 ";
 
 /// The requests that the receiver has received: the head, and the body.
@@ -53,7 +61,9 @@ type Received = Arc<Mutex<Vec<(String, String)>>>;
 fn configured(here: &str) -> Scratch {
     let scratch = Scratch::new();
     let user = here.replace("//", "//u:planted-password@");
+    let (_, port) = here.rsplit_once(':').unwrap();
     let config = CONFIG.replace("@HERE@", here).replace("@USER@", &user);
+    let config = config.replace("@PORT@", port);
     scratch.write("etc/minion.d/case.conf", &config);
     scratch
 }
@@ -99,7 +109,7 @@ fn a_return_goes_to_all_services_and_no_secret_into_a_log() {
             .push((head.to_owned(), body.to_owned()));
         match head {
             head if head.starts_with("HEAD ") => server::text("404 Not Found", "", ""),
-            head if head.contains(" /services/") => server::text("200 OK", "", "ok"),
+            head if head.contains(" /services/T0/") => server::text("200 OK", "", "ok"),
             _ => {
                 let answer = r#"{"ok": true, "channel": "C1", "status": 1, "errors": false}"#;
                 server::text("200 OK", "", answer)
@@ -134,6 +144,8 @@ fn a_return_goes_to_all_services_and_no_secret_into_a_log() {
         "POST /bot1:planted-token/sendMessage",
         "POST /1/users/validate.json",
         "POST /1/messages.json",
+        "POST /services/collector/event",
+        "POST /write?db=salt",
     ];
     assert_eq!(firsts, expected.as_mut_slice());
     let (head, body) = &received[0];

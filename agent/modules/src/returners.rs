@@ -7,6 +7,8 @@ pub mod follow;
 #[cfg(feature = "notifications")]
 mod http;
 #[cfg(feature = "notifications")]
+mod influxdb;
+#[cfg(feature = "notifications")]
 mod messages;
 mod rawfile_json;
 #[cfg(all(test, feature = "notifications"))]
@@ -14,6 +16,8 @@ mod recorded;
 #[cfg(feature = "databases")]
 mod redis;
 mod smtp;
+#[cfg(feature = "notifications")]
+mod splunk;
 #[cfg(feature = "databases")]
 mod sql;
 mod syslog;
@@ -41,6 +45,8 @@ const RETURNERS: &[Returner] = &[
     elasticsearch::RETURNER,
     #[cfg(feature = "notifications")]
     http::RETURNER,
+    #[cfg(feature = "notifications")]
+    influxdb::RETURNER,
     LOCAL_CACHE,
     #[cfg(feature = "notifications")]
     messages::mattermost::RETURNER,
@@ -60,6 +66,8 @@ const RETURNERS: &[Returner] = &[
     #[cfg(feature = "notifications")]
     messages::slack_webhook::RETURNER,
     smtp::RETURNER,
+    #[cfg(feature = "notifications")]
+    splunk::RETURNER,
     #[cfg(feature = "databases")]
     sql::SQLITE3,
     syslog::RETURNER,

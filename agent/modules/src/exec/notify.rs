@@ -47,6 +47,16 @@ pub(crate) struct Server {
     pub(crate) ca_bundle: Option<PathBuf>,
 }
 
+impl Default for Server {
+    fn default() -> Self {
+        Self {
+            timeout: TIMEOUT,
+            verify_ssl: true,
+            ca_bundle: None,
+        }
+    }
+}
+
 /// The answer of a service.
 #[derive(Debug)]
 pub(crate) struct Answer {

@@ -8,7 +8,7 @@ use value::{Map, Value};
 
 use super::{built_in, called, rawfile_json};
 #[cfg(feature = "notifications")]
-use super::{elasticsearch, http, messages};
+use super::{elasticsearch, http, influxdb, messages, splunk};
 #[cfg(feature = "databases")]
 use super::{redis, sql};
 
@@ -113,6 +113,8 @@ const OF_LOG: &[OfLog] = &[
     #[cfg(feature = "notifications")]
     http::OF_LOG,
     #[cfg(feature = "notifications")]
+    influxdb::OF_LOG,
+    #[cfg(feature = "notifications")]
     messages::mattermost::OF_LOG,
     #[cfg(feature = "databases")]
     sql::MYSQL_LOG,
@@ -125,6 +127,8 @@ const OF_LOG: &[OfLog] = &[
     redis::OF_LOG,
     #[cfg(feature = "notifications")]
     messages::slack_webhook::OF_LOG,
+    #[cfg(feature = "notifications")]
+    splunk::OF_LOG,
     #[cfg(feature = "databases")]
     sql::SQLITE3_LOG,
 ];

@@ -65,7 +65,11 @@ fn context(case: &Map, here: &str) -> Exec {
     ] {
         opts.insert(option, address);
     }
-    for (returner, option) in [("mattermost", "api_url"), ("elasticsearch", "hosts")] {
+    for (returner, option) in [
+        ("mattermost", "api_url"),
+        ("elasticsearch", "hosts"),
+        ("splunk_http_forwarder", "indexer"),
+    ] {
         if let Some(set) = opts.get_mut(returner).and_then(Value::as_map_mut) {
             set.insert(option, here);
         }
@@ -127,7 +131,23 @@ fn compare(name: &str, wanted: &Value, (first, headers, body): &(String, String,
         let line = format!("{}: {}\r\n", header.to_text(), value.to_text());
         assert!(headers.contains(&line.to_lowercase()), "{name}: {headers}");
     }
-    assert_eq!(fields(body), fields(&text(wanted, "body")), "{name}");
+    if !name.starts_with("splunk ") {
+        assert_eq!(fields(body), fields(&text(wanted, "body")), "{name}");
+        return;
+    }
+    let mut event = json(body);
+    let event = event.as_map_mut().unwrap();
+    for (key, value) in [("time", "TIME"), ("host", "HOST")] {
+        assert!(
+            event.insert(key, value).is_some_and(|old| old.is_true()),
+            "{name}"
+        );
+    }
+    assert_eq!(
+        Value::from(event.clone()),
+        json(&text(wanted, "body")),
+        "{name}"
+    );
 }
 
 /// Compares a request with a record of a call of Salt's library.

@@ -1,5 +1,6 @@
 //! The addresses and options of returners that send over HTTP.
 
+use jiff::Timestamp;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, secret};
@@ -73,6 +74,24 @@ pub(super) fn address(url: &str) -> Result<(String, Option<String>), Error> {
     let (user, password) = user.split_once(':').unwrap_or((user, ""));
     let header = basic(&unquoted(user)?, &unquoted(password)?);
     Ok((format!("{scheme}://{host}{path}"), Some(header)))
+}
+
+/// Returns the time of a `_stamp`, which may have no offset; now if it has none.
+pub(super) fn time(stamp: Option<&Value>) -> Timestamp {
+    let stamp = stamp.and_then(Value::as_str);
+    let parsed =
+        stamp.and_then(|stamp| stamp.parse().or_else(|_| format!("{stamp}Z").parse()).ok());
+    parsed.unwrap_or_else(Timestamp::now)
+}
+
+/// Returns the number of texts that fit into a request of this size, at least 1.
+pub(super) fn fitting(texts: &[String], most: usize) -> usize {
+    let mut bytes = 0;
+    let fits = |text: &&String| {
+        bytes += text.len();
+        bytes <= most
+    };
+    texts.iter().take_while(fits).count().max(1)
 }
 
 #[cfg(test)]

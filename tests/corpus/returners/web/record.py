@@ -73,7 +73,7 @@ def recorded(name):
 functions = {f"elasticsearch.{name}": recorded(name) for name in ["index_exists", "index_create", "alias_create", "document_create"]}
 functions["config.option"], functions["config.get"] = salt.modules.config.option, salt.modules.config.get
 functions["telegram.post_message"] = salt.modules.telegram.post_message
-MODULES = {"slack": "slack_returner", "mattermost": "mattermost_returner", "pushover": "pushover_returner"}
+MODULES = {"slack": "slack_returner", "mattermost": "mattermost_returner", "pushover": "pushover_returner", "splunk": "splunk"}
 
 
 def requests_of(case):
@@ -96,6 +96,10 @@ cases = json.loads((here / "cases.json").read_text())
 found = {name: requests_of(case) for name, case in cases.items()}
 for case in found.values():
     for request in case["requests"]:
-        (request.get("body") or {}).pop("@timestamp", None) if "call" in request else None
+        if "call" in request:
+            (request.get("body") or {}).pop("@timestamp", None)
+        elif request["path"].startswith("/services/collector"):
+            event = json.loads(request["body"])
+            request["body"] = json.dumps({**event, "time": "TIME", "host": "HOST"})
 today = datetime.date.today().strftime("%Y.%m.%d")
 print(json.dumps(found, indent=1, ensure_ascii=False).replace(today, "TODAY"))

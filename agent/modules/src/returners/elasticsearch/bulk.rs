@@ -112,11 +112,15 @@ impl Client {
         for index in indices {
             self.ensure_index(cx, index)?;
         }
-        let mut rest = documents;
-        while !rest.is_empty() {
-            let (now, later) = rest.split_at(fitting(rest));
-            self.send_bulk(cx, now)?;
-            rest = later;
+        let lines: Vec<String> = documents.iter().map(Document::lines).collect();
+        let mut start = 0;
+        while let Some(rest) = lines.get(start..).filter(|rest| !rest.is_empty()) {
+            let end = start + web::fitting(rest, BULK_BYTES).min(BULK_DOCUMENTS);
+            let now = start..end;
+            let both = lines.get(now.clone()).zip(documents.get(now));
+            let (lines, documents) = both.unwrap_or_default();
+            self.send_bulk(cx, lines, documents)?;
+            start = end;
         }
         Ok(())
     }
@@ -146,19 +150,20 @@ impl Client {
     }
 
     /// Sends one bulk request. If it is too large for the server, its halves are sent.
-    fn send_bulk(&self, cx: &Exec, documents: &[Document]) -> Result<(), Error> {
-        let body: String = documents.iter().map(Document::lines).collect();
-        let answer = self.request(cx, "POST", BULK, body)?;
+    fn send_bulk(&self, cx: &Exec, lines: &[String], documents: &[Document]) -> Result<(), Error> {
+        let answer = self.request(cx, "POST", BULK, lines.concat())?;
         match (answer.status, documents) {
             (200..300, _) => examine(&answer, documents),
             (413, [document]) => {
                 leave_out(document, "it is larger than the server allows");
                 Ok(())
             }
-            (413, _) => {
-                let (first, second) = documents.split_at(documents.len() / 2);
-                self.send_bulk(cx, first)?;
-                self.send_bulk(cx, second)
+            (413, [_, _, ..]) => {
+                let middle = documents.len() / 2;
+                let (first, second) = documents.split_at(middle);
+                let (first_lines, second_lines) = lines.split_at(middle);
+                self.send_bulk(cx, first_lines, first)?;
+                self.send_bulk(cx, second_lines, second)
             }
             _ => Err(Error::refused(answer.describe())),
         }
@@ -224,18 +229,6 @@ fn base(host: &str, is_ssl: bool) -> Result<(String, Option<String>), Error> {
     let path = path.trim_end_matches('/');
     let slash = if path.is_empty() { "" } else { "/" };
     Ok((format!("{scheme}://{host}{port}{slash}{path}"), user))
-}
-
-/// Returns the number of documents that fit into a bulk request, at least 1.
-fn fitting(documents: &[Document]) -> usize {
-    let mut bytes = 0;
-    let fits = |document: &&Document| {
-        let is_room = bytes < BULK_BYTES;
-        bytes += document.lines().len();
-        is_room
-    };
-    let few = documents.iter().take(BULK_DOCUMENTS);
-    few.take_while(fits).count().max(1)
 }
 
 fn has_error(answer: &Answer, end: &str) -> bool {

@@ -51,7 +51,7 @@ impl Store for Client {
     fn store(&self, cx: &Exec, batch: &Batch<'_>) -> Result<(), Error> {
         let of_job = |record: &Record| match record.of_job()? {
             OfJob::New(load) => Some(of_load(cx, &load)),
-            OfJob::Return(ret, stamp) => of_return(cx, &ret, time(stamp.as_ref())),
+            OfJob::Return(ret, stamp) => of_return(cx, &ret, web::time(stamp.as_ref())),
         };
         let records = batch.records.iter();
         let documents: Vec<Document> = match batch.kind {
@@ -72,14 +72,6 @@ fn is_set(cx: &Exec, ret: &Map, name: &str) -> bool {
 
 fn text_of(map: &Map, key: &str) -> String {
     map.get(key).map(Value::to_text).unwrap_or_default()
-}
-
-/// Returns the time of a `_stamp`, which may have no offset; now if it has none.
-fn time(stamp: Option<&Value>) -> Timestamp {
-    let stamp = stamp.and_then(Value::as_str);
-    let parsed =
-        stamp.and_then(|stamp| stamp.parse().or_else(|_| format!("{stamp}Z").parse()).ok());
-    parsed.unwrap_or_else(Timestamp::now)
 }
 
 /// Returns the name of an index, with the date in UTC if `index_date` is set.
@@ -108,7 +100,7 @@ fn escaped(function: &str) -> String {
 fn of_event(cx: &Exec, record: &Record) -> Document {
     let part = |key: &str| record.event.get(key).cloned().unwrap_or_else(|| "".into());
     let data = part("data");
-    let at = time(data.get("_stamp"));
+    let at = web::time(data.get("_stamp"));
     let none = Map::new();
     let index = named(cx, "master_event_index", "salt-master-event-cache");
     // The numbers of a log that was lost are given again, to events with other times.
