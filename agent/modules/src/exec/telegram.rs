@@ -50,7 +50,11 @@ fn post_message(cx: &Exec, args: PostMessage) -> Result<Value, Error> {
     let base = notify::address(cx, ["telegram.api_url", "telegram:api_url"], API_URL)?;
     let url = format!("{base}/bot{token}/sendMessage");
     let answer = Message::form(SERVICE, &url, &fields).send(cx)?;
-    let done = answer.json()?.get("ok").is_some_and(Value::is_true);
+    let found = answer.json();
+    if found.is_err() && !answer.is_success() {
+        return Err(Error::refused(answer.describe()));
+    }
+    let done = found?.get("ok").is_some_and(Value::is_true);
     if !done {
         log::error(answer.describe());
     }
