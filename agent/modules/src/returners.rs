@@ -11,8 +11,6 @@ mod influxdb;
 #[cfg(feature = "notifications")]
 mod messages;
 mod rawfile_json;
-#[cfg(all(test, feature = "notifications"))]
-mod recorded;
 #[cfg(feature = "databases")]
 mod redis;
 mod smtp;

@@ -270,7 +270,7 @@ fn examine(answer: &Answer, documents: &[Document]) -> Result<(), Error> {
             200..300 => {}
             // Any other status is about the server: too many requests, a full disk, a missing right.
             400 if kind != "validation_exception" => leave_out(document, &reason),
-            status => failed = failed.or(Some(format!("{status} {reason}"))),
+            status => failed = failed.or_else(|| Some(format!("{status} {reason}"))),
         }
     }
     match failed {

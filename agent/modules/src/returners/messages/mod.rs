@@ -3,6 +3,8 @@
 
 pub(super) mod mattermost;
 pub(super) mod pushover;
+#[cfg(test)]
+mod recorded;
 pub(super) mod slack;
 pub(super) mod slack_webhook;
 pub(super) mod telegram;

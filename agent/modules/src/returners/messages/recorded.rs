@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use ::tests::scratch::corpus;
 use ::tests::server;
 
-use super::follow::{Batch, Kind, Record, hand_batch};
+use super::super::follow::{Batch, Kind, Record, hand_batch};
+use super::super::taken;
 use super::*;
 use crate::testing::{exec_with, json as map_of};
 
