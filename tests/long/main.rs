@@ -25,7 +25,7 @@ const STAGES: &[Stage] = &[
     },
     Stage {
         name: "simulation",
-        command: "PINCH_SEEDS=50000 cargo test --locked --package tests --test simulation && PINCH_SEEDS=80000 cargo test --locked --package cluster --test simulation && PINCH_SEEDS=20000 cargo test --locked --package simulation --test simulation",
+        command: "PINCH_SEEDS=50000 cargo test --profile simulation --locked --package tests --test simulation && PINCH_SEEDS=80000 cargo test --profile simulation --locked --package cluster --test simulation && PINCH_SEEDS=20000 cargo test --profile simulation --locked --package simulation --test simulation",
     },
     // The commit is the oldest one whose clusters can be upgraded.
     Stage {

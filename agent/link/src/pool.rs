@@ -1,7 +1,7 @@
 //! [`Pool`]: the connections between the masters of a cluster.
 //!
-//! A master has one connection to each other one that it asks, another one for long requests, and
-//! accepts the connections of those that ask it. A request has its own stream: its bytes up to the
+//! A master has a connection for each [`Lane`] to each other one that it asks, and accepts the
+//! connections of those that ask it. A request has its own stream: its bytes up to the
 //! end, then those of the answer. Both sides prove their keys in the handshake; the caller names the
 //! key that it expects, and a master decides by the key of a caller whether it is a member. A
 //! stranger, which may want to join, has one short request.
