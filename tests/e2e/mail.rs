@@ -319,13 +319,9 @@ fn a_return_is_a_mail_whose_subject_no_return_can_extend_by_a_template() {
         text.contains("\nfunction: test.echo\n") && text.contains("\nreturn: ü {{ 1 + 1 }}"),
         "{text}"
     );
-    let words = [
-        "test.ping",
-        "--return=smtp",
-        "--return_kwargs",
-        "{to: nobody}",
-    ];
-    let (_, log) = call(&scratch, &words);
+    let config = config.replace("a@example.com,b@example.com", "nobody");
+    scratch.write("etc/minion.d/case.conf", &config);
+    let (_, log) = call(&scratch, &["test.ping", "--return=smtp"]);
     assert!(
         log.contains("returner smtp cannot store the return"),
         "{log}"

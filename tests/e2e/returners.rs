@@ -41,7 +41,7 @@ fn run(scratch: &Scratch, script: &str) {
         "dir=@ENV@ corpus=@CORPUS@\n. @CORPUS@/returners/servers.sh\ntrap stop_servers EXIT\n{script}"
     );
     let done = prepare(scratch.path(), &scratch.filled(&script), true);
-    let out = fs::read_to_string(scratch.path().join("out")).unwrap_or_default();
+    let out = fs::read_to_string(scratch.path().join("calls.log")).unwrap_or_default();
     done.unwrap_or_else(|error| panic!("{error}\n{out}"));
 }
 
@@ -60,7 +60,7 @@ fn rows_of_returns_are_those_of_salt() {
         let salt = corpus().join(format!("returners/{kind}.rows"));
         assert_eq!(written, fs::read_to_string(salt).unwrap(), "{kind}");
     }
-    let out = fs::read_to_string(scratch.path().join("out")).unwrap();
+    let out = fs::read_to_string(scratch.path().join("calls.log")).unwrap();
     assert!(!out.contains("planted-secret"), "{out}");
 }
 

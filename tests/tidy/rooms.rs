@@ -90,11 +90,6 @@ const MODULES: House = House {
     ],
     exceptions: &[
         (
-            "agent/modules/src/loader/custom/tests/kinds.rs",
-            "returners",
-            "returners of the tree are called as the program calls them",
-        ),
-        (
             "agent/modules/src/loader/call.rs",
             "exec",
             "the outputter is a fact of the declared function",

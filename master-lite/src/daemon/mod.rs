@@ -37,7 +37,7 @@ use crate::daemon::repositories::Updates;
 use crate::daemon::session::Session;
 use crate::daemon::signals::Reread;
 use crate::data::Data;
-use crate::event_return::{EventReturn, Kind};
+use crate::event_return::{EventReturn, Following, Kind};
 use crate::events::Events;
 use crate::hook::Settings;
 use crate::jobs::Jobs;
@@ -370,6 +370,15 @@ pub(crate) fn wheel_alone(opts: Opts, fun: &str, arg: Vec<Value>) -> Result<Valu
     smol::block_on(master.runners.wheel(fun, arg)).map_err(Error::Wheel)
 }
 
+/// Returns the returners that follow the log.
+fn followed(event_return: &EventReturn) -> Result<Vec<Following>, Error> {
+    let of_kind = |kind: Kind| {
+        let returners = event_return.returners(kind);
+        returners.map_err(Error::option(kind.option()))
+    };
+    Ok([of_kind(Kind::Events)?, of_kind(Kind::Jobs)?].concat())
+}
+
 /// Runs the master until SIGTERM or SIGINT. Calls `when_it_listens` once the master listens, and
 /// keeps its result until the master ends.
 ///
@@ -393,13 +402,8 @@ pub(crate) fn run<T>(
         let signals = signals::caught()?;
         let listener = listen::peers(&master.opts, &master.store, &pair)?;
         let event_return = master.event_return();
-        let mut returners = Vec::new();
-        for kind in [Kind::Events, Kind::Jobs] {
-            let named = event_return.returners(kind);
-            returners.extend(named.map_err(Error::option(kind.option()))?);
-        }
         let leading = Leading {
-            returners,
+            returners: followed(&event_return)?,
             event_return,
         };
         let _working = match &master.cluster {

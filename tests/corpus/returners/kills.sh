@@ -30,7 +30,7 @@ cp "$dir/etc/minion.d/returners.conf" "$dir/master/etc/master.d/returners.conf"
 sed -i '/^id:/d' "$dir/master/etc/master.d/returners.conf"
 start_master() {
     rm -f "$dir/master/run/master.sock"
-    "$program" salt-master -c "$dir/master/etc" >>"$dir/out" 2>&1 </dev/null &
+    "$program" salt-master -c "$dir/master/etc" >>"$dir/calls.log" 2>&1 </dev/null &
     master=$!
     for _ in $(seq 300); do
         [ -S "$dir/master/run/master.sock" ] && return
@@ -68,16 +68,16 @@ sql -e SHUTDOWN
 while [ -S "$dir/run/mysql.sock" ]; do sleep 0.1; done
 start_mariadb
 start_master
-"$program" salt-minion -c "$dir/minion/etc" >>"$dir/out" 2>&1 </dev/null &
+"$program" salt-minion -c "$dir/minion/etc" >>"$dir/calls.log" 2>&1 </dev/null &
 minion=$!
 fired=0
 for round in $(seq "$rounds"); do
     for _ in 1 2 3 4 5; do
         fired=$((fired + 1))
-        "$program" salt-run -c "$dir/master/etc" event.send "my/$fired" "{n: $fired}" >>"$dir/out" 2>&1
+        "$program" salt-run -c "$dir/master/etc" event.send "my/$fired" "{n: $fired}" >>"$dir/calls.log" 2>&1
     done
     for _ in $(seq 50); do
-        "$program" salt -c "$dir/master/etc" -t 20 --out=txt m1 test.echo "ret $round" >"$dir/answer" 2>>"$dir/out" || :
+        "$program" salt -c "$dir/master/etc" -t 20 --out=txt m1 test.echo "ret $round" >"$dir/answer" 2>>"$dir/calls.log" || :
         grep -q "ret $round" "$dir/answer" && break
         sleep 0.2
     done

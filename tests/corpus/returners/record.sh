@@ -29,4 +29,4 @@ each_case "$3/bin/salt-call" "$2/cases.txt"
 stop_servers
 ' sh "$dir" "$here" "$SALT"
 for kind in pgjsonb postgres mysql sqlite3 redis; do cp "$dir/$kind.rows" "$here/$kind.rows"; done
-[ -z "${SHOW:-}" ] || cat "$dir/out"
+[ -z "${SHOW:-}" ] || cat "$dir/calls.log"

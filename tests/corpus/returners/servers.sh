@@ -62,7 +62,7 @@ rows() {
 each_case() {
     while read -r words; do
         for kind in $kinds; do
-            eval "$1 -c $dir/etc --local $words --return $kind" >>"$dir/out" 2>&1 </dev/null || :
+            eval "$1 -c $dir/etc --local $words --return $kind" >>"$dir/calls.log" 2>&1 </dev/null || :
         done
     done <"$2"
     for kind in $kinds; do rows $kind >"$dir/$kind.rows"; done

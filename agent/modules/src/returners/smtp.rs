@@ -106,7 +106,7 @@ fn line(text: &str) -> String {
     words.join(" ").chars().take(FIELD_MAX).collect()
 }
 
-/// Returns a host as it is written before a port.
+/// Returns a host in the form that has a port after it.
 fn bracketed(host: &str) -> String {
     match host.contains(':') && !host.starts_with('[') {
         true => format!("[{host}]"),

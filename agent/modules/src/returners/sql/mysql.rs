@@ -30,7 +30,7 @@ const SSL: [(&str, &str); 3] = [
     ("ssl_key", "ssl-key"),
 ];
 
-/// The size of a statement in bytes from which the server's limit is asked for first. The smallest
+/// The size of a statement in bytes from which the server's limit is read first. The smallest
 /// default of a server is 1 MiB.
 const LARGE: usize = 1 << 20;
 
