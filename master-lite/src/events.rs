@@ -21,6 +21,20 @@ impl Events {
         is_kept(tag, self.0.apply(own_event(tag, data)).await).is_ok()
     }
 
+    /// Appends an event of the master itself, and returns its number.
+    ///
+    /// # Errors
+    /// When it is not stored, which is logged too.
+    pub(crate) async fn append(&self, tag: &str, data: Map) -> Result<u64, String> {
+        match self.0.apply(own_event(tag, data)).await {
+            Ok(Applied::Event { sequence, .. }) => Ok(sequence),
+            other => {
+                is_kept(tag, other)?;
+                Err(format!("the event {tag} has no number"))
+            }
+        }
+    }
+
     /// Like [`Events::fire`], for a module on a thread that may block.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ pub mod base64;
 pub mod configparser;
 pub mod difflib;
 pub mod encoding;
+pub mod gzip;
 pub mod path;
 pub mod pep440;
 pub mod random;

@@ -3,11 +3,12 @@
 use value::{Map, Value};
 use wire::Publish;
 
+use crate::jobs::batches::BATCH;
 use crate::jobs::preview::PREVIEW;
 
 /// The options of a job that a guest may set. Any other could name a file, hide the job, or set the
 /// user in whose name it runs.
-const OPTIONS: [&str; 3] = ["delimiter", "metadata", PREVIEW];
+const OPTIONS: [&str; 4] = [BATCH, "delimiter", "metadata", PREVIEW];
 
 /// Returns a guest's job in the form that may be published, or a sentence if it sets something that
 /// only root may set. `returner` is the one of the master's configuration, which the command line
@@ -54,6 +55,7 @@ mod tests {
         let good = Map::new()
             .with("metadata", "x")
             .with("delimiter", "|")
+            .with(BATCH, Map::new())
             .with(PREVIEW, true);
         let job = taken(with(good.clone(), ""), None).unwrap();
         assert_eq!((job.options, job.jid), (good, None));

@@ -56,7 +56,7 @@ pub(crate) use error::Error;
 pub(crate) use requests::{Change, What};
 pub(crate) use rings::{Source, status as shed_status};
 pub(crate) use roots::Channel;
-pub(crate) use runs::Copy as RunCopy;
+pub(crate) use runs::{Copy as RunCopy, Silent};
 pub(crate) use settings::Settings;
 pub(crate) use start::{has_log, leave};
 

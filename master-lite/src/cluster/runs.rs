@@ -188,6 +188,10 @@ impl RecordCopy for Copy {
     }
 }
 
+/// The masters that do not answer, each with the time since which it has not.
+#[derive(Debug, Default)]
+pub(crate) struct Silent(BTreeMap<u64, Instant>);
+
 impl Cluster {
     /// Returns the copy of an orchestration that runs here from now on: that of one that was given to
     /// this master, or a new one.
@@ -289,13 +293,11 @@ impl Cluster {
     /// Gives the orchestrations of masters that have ended to others, for as long as this master runs.
     /// Only the leader does.
     pub(super) async fn give_runs(self) {
-        let mut silent: BTreeMap<u64, Instant> = BTreeMap::new();
+        let mut silent = Silent::default();
         loop {
             pause(LOOK_AT_RUNS).await;
-            let alive = self.0.others.alive();
-            silent.retain(|node, _| !alive.contains(node));
             if self.leads().is_none() {
-                silent.clear();
+                silent = Silent::default();
                 continue;
             }
             let store = self.0.store.clone();
@@ -309,23 +311,41 @@ impl Cluster {
         }
     }
 
+    /// Returns the number of this master and that of its start.
+    pub(crate) fn own_start(&self) -> (u64, u64) {
+        (self.0.node.number, self.0.node.boot)
+    }
+
+    /// Returns the masters that are up, each with the number of its start.
+    fn alive(&self) -> BTreeMap<u64, u64> {
+        let mut alive = self.0.others.boots();
+        alive.insert(self.0.node.number, self.0.node.boot);
+        alive
+    }
+
+    /// Returns whether a start of a master has ended: it has started again, is no member any more,
+    /// or has been silent for `cluster_voter_timeout`.
+    pub(crate) fn has_ended(&self, node: u64, boot: u64, silent: &mut Silent) -> bool {
+        let alive = self.alive();
+        silent.0.retain(|node, _| !alive.contains_key(node));
+        match alive.get(&node) {
+            Some(known) => *known != boot,
+            None if !self.status().members.contains_key(&node) => true,
+            None => {
+                let since = silent.0.entry(node).or_insert_with(Instant::now);
+                since.elapsed() >= self.0.settings.voter_timeout
+            }
+        }
+    }
+
     async fn give_orphans(
         &self,
         runs: &[(String, RunOwner)],
-        silent: &mut BTreeMap<u64, Instant>,
+        silent: &mut Silent,
     ) -> Result<(), String> {
-        let mut alive = self.0.others.boots();
-        alive.insert(self.0.node.number, self.0.node.boot);
-        let members = self.status().members;
+        let alive = self.alive();
         for (jid, owner) in runs {
-            let is_gone = match alive.get(&owner.node) {
-                Some(boot) => *boot != owner.boot,
-                None if !members.contains_key(&owner.node) => true,
-                None => {
-                    let since = silent.entry(owner.node).or_insert_with(Instant::now);
-                    since.elapsed() >= self.0.settings.voter_timeout
-                }
-            };
+            let is_gone = self.has_ended(owner.node, owner.boot, silent);
             let count = |node: u64| runs.iter().filter(|(_, owner)| owner.node == node).count();
             let next = alive.iter().min_by_key(|(node, _)| (count(**node), **node));
             let Some((node, boot)) = next.filter(|_| is_gone) else {

@@ -23,6 +23,7 @@ const APPLETS: &[(&str, Applet)] = &[
     ("salt", command::salt),
     ("salt-run", command::salt_run),
     ("salt-key", command::salt_key),
+    ("salt-cp", command::salt_cp),
 ];
 
 /// Returns the applet with this name.

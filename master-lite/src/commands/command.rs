@@ -1,4 +1,4 @@
-//! The common parts of `salt`, `salt-run` and `salt-key`: configuration, help and version, input
+//! The common parts of `salt`, `salt-run`, `salt-key` and `salt-cp`: configuration, help and version, input
 //! and exit codes.
 
 use std::ops::ControlFlow;
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use cli::failure::{Exit, Failure};
-use cli::options::{KeyOptions, SaltRunOptions};
+use cli::options::{KeyOptions, SALT_CP, SaltCp, SaltCpOptions, SaltRunOptions};
 use cli::options::{
     Program, SALT, SALT_KEY, SALT_RUN, Salt, SaltKey, SaltOptions, SaltRun, Settings,
     read_saltfile, saltfile_path,
@@ -22,7 +22,7 @@ use wire::Wheel;
 use crate::commands::applets;
 use crate::commands::interrupt;
 use crate::commands::local_client::{AskError, Master, Socket};
-use crate::commands::{salt, salt_key, salt_run};
+use crate::commands::{salt, salt_cp, salt_key, salt_run};
 use crate::daemon;
 use crate::store;
 use cli::output::Screen;
@@ -99,6 +99,35 @@ pub(crate) fn salt_key(words: Vec<String>) -> Result<ExitCode, Failure> {
     let wheel = |fun: &str, kwargs: Map| wheel(&opts, fun, kwargs);
     with_screen(&opts, &line.settings, |screen| {
         salt_key::run(&line, &opts, &wheel, &mut answer, screen)
+    })
+}
+
+/// Runs `salt-cp` with these words.
+///
+/// # Errors
+/// When the command line, the configuration or the output file is wrong.
+pub(crate) fn salt_cp(words: Vec<String>) -> Result<ExitCode, Failure> {
+    let usage = |error| Failure::usage(&SALT_CP, error);
+    let mut line = SaltCp::parse(words, env).map_err(usage)?;
+    let (target, sources, dest, chunked) = match &line.request {
+        SaltCpOptions::About(about) => return Ok(applets::about(&SALT_CP, *about)),
+        SaltCpOptions::Copy {
+            target,
+            sources,
+            dest,
+            chunked,
+        } => (target, sources, dest, *chunked),
+    };
+    let copy = salt_cp::Copy {
+        target,
+        sources,
+        dest,
+        chunked,
+    };
+    let opts = configured(&SALT_CP, &mut line.settings)?;
+    interrupt::watch();
+    with_screen(&opts, &line.settings, |screen| {
+        salt_cp::run(&copy, &opts, &Socket::from_opts(&opts), screen)
     })
 }
 

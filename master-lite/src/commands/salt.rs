@@ -8,7 +8,7 @@ use render::yaml::SaltYaml;
 use value::{Map, Value, yaml::Yaml, yaml::YamlLayout};
 use wire::Publish;
 
-use crate::commands::command::{exit_code, flag, near_function, number, refused};
+use crate::commands::command::{flag, near_function, number, refused};
 use crate::commands::local_client::{AskError, Master};
 use cli::output::Screen;
 use modules::loader::call::joined;
@@ -20,16 +20,19 @@ mod progress;
 mod subset;
 mod summary;
 
-use answer::{Answer, Reply, Sent};
+use answer::{Answer, Sent};
+
+pub(super) use answer::Reply;
 use summary::Summary;
 
 /// The exit code of a command line with missing words.
 pub(crate) const INCOMPLETE: u8 = 42;
 
 /// The exit code when there is nothing to print, or the master reports an error.
-const NOTHING: u8 = 2;
+pub(super) const NOTHING: u8 = 2;
 
-const NO_MATCH: &str = "No minions matched the target. No command was sent, no jid was assigned.";
+pub(super) const NO_MATCH: &str =
+    "No minions matched the target. No command was sent, no jid was assigned.";
 
 /// Runs the command, and returns its exit code.
 pub(crate) fn run(salt: &Salt, opts: &Map, master: &dyn Master, screen: &mut Screen<'_>) -> u8 {
@@ -99,14 +102,14 @@ fn called(job: &Job, no_parse: &[String]) -> (String, Vec<Value>) {
 }
 
 /// The target of the command line, and the options with which jobs are sent to it.
-struct Asker<'a> {
-    opts: &'a Map,
+pub(super) struct Asker<'a> {
+    pub(super) opts: &'a Map,
     master: &'a dyn Master,
     target: &'a Target,
 }
 
 impl<'a> Asker<'a> {
-    fn new(opts: &'a Map, master: &'a dyn Master, target: &'a Target) -> Self {
+    pub(super) fn new(opts: &'a Map, master: &'a dyn Master, target: &'a Target) -> Self {
         Self {
             opts,
             master,
@@ -115,7 +118,7 @@ impl<'a> Asker<'a> {
     }
 
     /// Returns a job for the target of the command line.
-    fn job(&self, fun: &str, arg: Vec<Value>) -> Publish {
+    pub(super) fn job(&self, fun: &str, arg: Vec<Value>) -> Publish {
         Publish {
             tgt: self.target.tgt.clone(),
             tgt_type: self.target.tgt_type.to_owned(),
@@ -129,7 +132,7 @@ impl<'a> Asker<'a> {
     }
 
     /// Like [`Asker::job`], but for these minions.
-    fn job_for(&self, ids: &[String], fun: &str, arg: Vec<Value>) -> Publish {
+    pub(super) fn job_for(&self, ids: &[String], fun: &str, arg: Vec<Value>) -> Publish {
         Publish {
             tgt: Value::list(ids.iter().map(|id| Value::from(id.as_str()))),
             tgt_type: "list".to_owned(),
@@ -155,7 +158,7 @@ impl<'a> Asker<'a> {
 
     /// Publishes a job, and passes each part of the answer to `each`. If a minion matches, the
     /// unknown names of the target are reported as silent at the end.
-    fn publish(
+    pub(super) fn publish(
         &self,
         job: Publish,
         each: &mut dyn FnMut(Reply) -> ControlFlow<()>,
@@ -251,8 +254,7 @@ fn dispatched(
     let batch = asker.text("batch");
     let later = flag(opts, "async");
     if !batch.is_empty() && later {
-        screen.complain("error: --async and --batch cannot be used together: a batch runs only while the command waits for it\n");
-        return Ok(exit_code(64));
+        return batch::start(asker, fun, arg, &batch, screen);
     }
     if !batch.is_empty() || flag(opts, "static") {
         return batch::run(asker, fun, arg, &batch, screen);
@@ -262,7 +264,10 @@ fn dispatched(
         screen.say("\nNOTICE: Too many minions targeted, switching to batch execution.");
         let size = asker.text("batch_safe_size");
         let size = if size.is_empty() { "8" } else { &size };
-        return batch::run(asker, fun, arg, size, screen);
+        return match later {
+            true => batch::start(asker, fun, arg, size, screen),
+            false => batch::run(asker, fun, arg, size, screen),
+        };
     }
     if later {
         return started(asker, asker.job(fun, arg), screen);

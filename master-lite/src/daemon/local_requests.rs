@@ -15,6 +15,7 @@ use crate::access::Access;
 use crate::access::publisher_acl::{LocalUser, Permitted};
 use crate::cluster::Cluster;
 use crate::events::Events;
+use crate::jobs::batches::{Batches, Shape, Started};
 use crate::jobs::{JobEvent, Jobs};
 use crate::runs::Runners;
 use crate::runs::progress;
@@ -29,6 +30,7 @@ pub(crate) struct LocalRequests {
     store: Store,
     events: Events,
     jobs: Jobs,
+    batches: Batches,
     access: Access,
     runners: Runners,
     /// The slots for commands of users other than root.
@@ -40,6 +42,7 @@ impl LocalRequests {
         store: Store,
         events: Events,
         jobs: Jobs,
+        batches: Batches,
         access: Access,
         runners: Runners,
     ) -> Self {
@@ -47,6 +50,7 @@ impl LocalRequests {
             store,
             events,
             jobs,
+            batches,
             access,
             runners,
             guests: Arc::new(Semaphore::new(GUESTS_MAX)),
@@ -169,13 +173,24 @@ impl LocalRequests {
 
     async fn publish_for(&self, permitted: Permitted, local: &mut Local) -> Result<(), Error> {
         let Permitted {
-            asked,
+            mut asked,
             user,
             matched,
             is_preview,
         } = permitted;
         if is_preview {
             return self.jobs.preview(matched, local).await;
+        }
+        match Shape::take(&mut asked.options) {
+            Ok(None) => {}
+            Ok(Some(shape)) => {
+                let started = self.batches.start(asked, &shape, &user, matched).await;
+                return match started {
+                    Ok(started) => begun(&started, local).await,
+                    Err(error) => local.fail(self.reason("invalid"), error).await,
+                };
+            }
+            Err(error) => return local.fail("invalid", error).await,
         }
         let mut published = match self.jobs.publish_to(asked, &user, matched).await {
             Ok(published) => published,
@@ -355,4 +370,15 @@ fn event_data(event: &Event) -> Map {
         .with("tag", event.tag.as_str())
         .with("sequence", event.sequence)
         .with("data", event.stamped())
+}
+/// Reports a batch that has begun.
+async fn begun(started: &Started, local: &mut Local) -> Result<(), Error> {
+    let minions = started.minions.iter().map(|id| id.as_str().into());
+    let away = started.away.iter().map(|name| name.as_str().into());
+    let first = Map::new()
+        .with("jid", started.jid.as_str())
+        .with("minions", Value::list(minions))
+        .with("missing", Value::list(away));
+    local.data(first).await?;
+    local.done(Value::Null).await
 }

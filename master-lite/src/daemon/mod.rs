@@ -41,6 +41,7 @@ use crate::event_return::{EventReturn, Following, Kind};
 use crate::events::Events;
 use crate::hook::Settings;
 use crate::jobs::Jobs;
+use crate::jobs::batches::{Batches, Owner};
 use crate::jobs::hosts::Hosts;
 use crate::jobs::minions::Minions;
 use crate::jobs::targets::Targets;
@@ -67,6 +68,7 @@ pub(crate) struct Master {
     metrics: Arc<Metrics>,
     minions: Minions,
     jobs: Jobs,
+    batches: Batches,
     access: Access,
     data: Data,
     admission: Arc<Admission>,
@@ -115,6 +117,12 @@ fn jobs(
         targets: Targets::new(opts, store.clone()),
         hosts,
     }
+}
+
+/// Returns the owner of the batches of this master.
+fn owner(cluster: Option<&Cluster>) -> Owner {
+    let (node, boot) = cluster.map(Cluster::own_start).unwrap_or_default();
+    Owner { node, boot }
 }
 
 fn open_store(opts: &Opts, lock_wait: Duration) -> Result<Store, store::Error> {
@@ -166,6 +174,7 @@ impl Master {
         };
         let hosts = Hosts::new(&opts, &runners::REGISTRY, &events);
         let jobs = jobs(&opts, (&store, &minions), (&refusals, &metrics), hosts);
+        let batches = Batches::new(&jobs, &events, owner(cluster.as_ref()));
         let access = Access {
             opts: opts.clone(),
             refusals: refusals.clone(),
@@ -202,6 +211,7 @@ impl Master {
             rotation,
             data,
             access,
+            batches,
             jobs,
             minions,
             metrics,
@@ -244,6 +254,7 @@ impl Master {
             self.store.clone(),
             self.events.clone(),
             self.jobs.clone(),
+            self.batches.clone(),
             self.access.clone(),
             self.runners.clone(),
         ))
@@ -306,8 +317,10 @@ impl Master {
         let work = async { match leading.follow(cluster, self.reactor.clone()).await {} };
         let runners = self.runners.clone();
         let runs = async { match crate::runs::takeover::follow(runners, cluster.clone()).await {} };
+        let batches = async { match self.batches.follow(cluster.clone()).await {} };
         let run = async { Err(cluster.run().await.into()) };
-        keys.or(returns).or(work).or(runs).or(run).await
+        let followed = keys.or(returns).or(work).or(runs).or(batches);
+        followed.or(run).await
     }
 }
 
@@ -407,7 +420,10 @@ pub(crate) fn run<T>(
             event_return,
         };
         let _working = match &master.cluster {
-            None => leading.alone(&master.reactor).await?,
+            None => {
+                master.batches.end_all().await;
+                leading.alone(&master.reactor).await?
+            }
             Some(_) => Vec::new(),
         };
         let _servers = listen::http(&master.opts, hook, master.measured()).await?;

@@ -1,5 +1,6 @@
 //! Jobs: the minions that receive a job, those that have returned, and those that will not.
 
+pub(crate) mod batches;
 mod failures;
 mod highstate;
 pub(crate) mod hosts;
@@ -189,6 +190,11 @@ impl Jobs {
                 false
             }
         }
+    }
+
+    /// Returns whether a job can be sent to a recipient now.
+    pub(crate) fn is_up(&self, id: &Id) -> bool {
+        self.minions.get(id).is_some() || self.is_host(id)
     }
 
     /// Publishes a job to these minions, once its record is on the disk.

@@ -24,7 +24,7 @@ impl Jobs {
         (minions, unknown): Matched,
         local: &mut Local,
     ) -> Result<(), Error> {
-        let is_away = |id: &&Id| self.minions.get(id).is_none() && !self.is_host(id);
+        let is_away = |id: &&Id| !self.is_up(id);
         let away = minions.iter().filter(is_away);
         let missing = away
             .map(|id| id.as_str())

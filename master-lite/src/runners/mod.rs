@@ -12,6 +12,7 @@ use wire::Id;
 use crate::reactor::{Current, Reactor};
 use crate::runs::{Runners, Runs};
 
+mod batch;
 mod cache;
 mod cluster;
 mod doc;
@@ -30,6 +31,7 @@ mod survey;
 mod token;
 
 const MODULES: &[Module<Value>] = &[
+    batch::MODULE,
     cache::MODULE,
     cluster::MODULE,
     doc::MODULE,

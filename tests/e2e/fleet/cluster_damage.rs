@@ -187,10 +187,10 @@ fn a_flipped_bit_is_named_and_a_damaged_master_joins_again_as_a_new_one() {
 }
 
 /// A small disk below a folder.
-struct SmallDisk(PathBuf);
+pub(super) struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    fn at(folder: PathBuf) -> Self {
+    pub(super) fn at(folder: PathBuf) -> Self {
         fs::create_dir_all(&folder).unwrap();
         let mounted = Command::new("mount")
             .args(["-t", "tmpfs", "-o", "size=16m", "tmpfs"])
@@ -200,7 +200,7 @@ impl SmallDisk {
         Self(folder)
     }
 
-    fn fill(&self) {
+    pub(super) fn fill(&self) {
         let mut file = fs::File::create(self.0.join("filler")).unwrap();
         let block = vec![1; 4096];
         while file.write_all(&block).is_ok() {}

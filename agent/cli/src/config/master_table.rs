@@ -214,7 +214,7 @@ pub(super) const TABLE: &[KnownOption] = &[
     moot("rotate_aes_key", BOOL, True),
     unsupported("runner_dirs", LIST, EmptyList),
     unsupported("runner_returns", BOOL, True),
-    moot("salt_cp_chunk_size", INT, Int(98_304)),
+    used("salt_cp_chunk_size", INT, Int(98_304)),
     moot("search", TEXT, Text("")),
     used("secret_keys", TEXT_OR_LIST, EmptyList),
     moot("serial", TEXT, Text("msgpack")),

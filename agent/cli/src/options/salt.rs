@@ -111,7 +111,7 @@ fn options(parsed: &Parsed) -> Result<SaltOptions, UsageError> {
         return Ok(SaltOptions::About(about));
     }
     settings::no_login(parsed)?;
-    let tgt_type = tgt_type(parsed)?;
+    let tgt_type = target_type(parsed, TARGETS.flags)?;
     if parsed.has("config_dump") {
         return Ok(SaltOptions::ConfigDump);
     }
@@ -163,8 +163,12 @@ fn documentation(words: &mut Vec<String>) -> Result<(), UsageError> {
     Ok(())
 }
 
-fn tgt_type(parsed: &Parsed) -> Result<&'static str, UsageError> {
-    match exclusive(parsed, TARGETS.flags)? {
+/// Returns the type of the target that one of these options names.
+///
+/// # Errors
+/// If several are given, or `-H` is.
+pub(super) fn target_type(parsed: &Parsed, flags: &[Flag]) -> Result<&'static str, UsageError> {
+    match exclusive(parsed, flags)? {
         None => Ok("glob"),
         Some("pillar_target") => Ok("pillar"),
         Some("list_hosts") => Err(UsageError::new("-H/--hosts is an option of salt-ssh")),

@@ -16,47 +16,62 @@ const ASYNC: Flag = flag(
     "start the job, print its id and do not wait",
 );
 
+/// The option for a target that is a grain and a glob.
+const GRAIN: Flag = flag(
+    "grain",
+    Some('G'),
+    &["grain"],
+    Nothing,
+    "the target is a grain and a glob: os:Arch*",
+);
+
+/// The option for a target that is a grain and a regular expression.
+const GRAIN_PCRE: Flag = flag(
+    "grain_pcre",
+    Some('P'),
+    &["grain-pcre"],
+    Nothing,
+    "the target is a grain and a regular expression: os:Arch.*",
+);
+
+/// The option for a target that is a nodegroup.
+const NODEGROUP: Flag = flag(
+    "nodegroup",
+    Some('N'),
+    &["nodegroup"],
+    Nothing,
+    "the target is a nodegroup of the master's configuration",
+);
+
+/// The option for a target that is a range expression.
+const RANGE: Flag = flag(
+    "range",
+    Some('R'),
+    &["range"],
+    Nothing,
+    "the target is a range expression: %cluster",
+);
+
+/// The option for a target that is the hosts of a roster.
+const HOSTS: Flag = flag(
+    "list_hosts",
+    Some('H'),
+    &["hosts"],
+    Nothing,
+    "not supported: list the hosts of salt-ssh",
+);
+
 /// The options for the type of the target. A command line can have only one of them.
 pub(super) const TARGETS: Group = Group {
     title: "Target Options",
     flags: &[
-        flag(
-            "list_hosts",
-            Some('H'),
-            &["hosts"],
-            Nothing,
-            "not supported: list the hosts of salt-ssh",
-        ),
+        HOSTS,
         PCRE,
         LIST,
-        flag(
-            "grain",
-            Some('G'),
-            &["grain"],
-            Nothing,
-            "the target is a grain and a glob: os:Arch*",
-        ),
-        flag(
-            "grain_pcre",
-            Some('P'),
-            &["grain-pcre"],
-            Nothing,
-            "the target is a grain and a regular expression: os:Arch.*",
-        ),
-        flag(
-            "nodegroup",
-            Some('N'),
-            &["nodegroup"],
-            Nothing,
-            "the target is a nodegroup of the master's configuration",
-        ),
-        flag(
-            "range",
-            Some('R'),
-            &["range"],
-            Nothing,
-            "the target is a range expression: %cluster",
-        ),
+        GRAIN,
+        GRAIN_PCRE,
+        NODEGROUP,
+        RANGE,
         flag(
             "compound",
             Some('C'),
@@ -259,6 +274,52 @@ pub const SALT: Program = Program {
         MORE_TARGETS,
         EAUTH,
         OUTPUT,
+        LOGGING,
+    ],
+};
+
+/// The types of targets that `salt-cp` has. A command line can have only one of them.
+pub(super) const CP_TARGETS: Group = Group {
+    title: "Target Options",
+    flags: &[HOSTS, PCRE, LIST, GRAIN, GRAIN_PCRE, NODEGROUP, RANGE],
+};
+
+/// The options of `salt-cp` for the files.
+pub(super) const CP_FILES: Group = Group {
+    title: "File Options",
+    flags: &[
+        flag(
+            "chunked",
+            Some('C'),
+            &["chunked"],
+            Nothing,
+            "send files of any size and kind in pieces, and folders; keep modes",
+        ),
+        flag(
+            "no_compression",
+            Some('n'),
+            &["no-compression"],
+            Nothing,
+            "has no effect: files are not compressed",
+        ),
+    ],
+};
+
+/// The option table of `salt-cp`. Its `-C` is `--chunked`.
+pub const SALT_CP: Program = Program {
+    name: "salt-cp",
+    usage: "[options] '<target>' SOURCE… DEST",
+    about: "Copy files and folders of the master to the minions that match a target.",
+    groups: &[
+        COMMON,
+        Group {
+            title: "Options",
+            flags: &[TIMEOUT, HARD_CRASH],
+        },
+        CP_TARGETS,
+        MORE_TARGETS,
+        OUTPUT,
+        CP_FILES,
         LOGGING,
     ],
 };

@@ -1,5 +1,7 @@
 //! The `cp` execution module: copies files of the file roots and of the web.
 
+pub(crate) mod recv;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 

@@ -213,6 +213,7 @@ pub const MODULES: &[Module<Value>] = &[
     #[cfg(feature = "stores")]
     consul::MODULE,
     cp::MODULE,
+    cp::recv::MODULE,
     cron::MODULE,
     data::MODULE,
     ddns::MODULE,

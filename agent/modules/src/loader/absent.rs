@@ -214,6 +214,9 @@ pub const STATE_FUNCTIONS: &[&str] = &[
 
 /// The runners that only a master has.
 pub const RUNNERS: &[&str] = &[
+    "batch.list_active",
+    "batch.status",
+    "batch.stop",
     "cache.clear_all",
     "cache.clear_git_lock",
     "cache.clear_grains",

@@ -5,7 +5,7 @@ use value::{Map, Value};
 
 /// A part of the answer.
 #[derive(Clone, Debug)]
-pub(super) enum Reply {
+pub(crate) enum Reply {
     /// The job was sent.
     Sent(Sent),
     /// A minion returned, or was given up.
@@ -14,22 +14,22 @@ pub(super) enum Reply {
 
 /// The recipients of a job.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Sent {
+pub(crate) struct Sent {
     /// The job id.
     pub(super) jid: String,
     /// The minions that match.
-    pub(super) minions: Vec<String>,
+    pub(crate) minions: Vec<String>,
     /// The unknown names of a list. In a preview, also the matching minions that are not connected.
     pub(super) missing: Vec<String>,
 }
 
 /// A minion's return, or the text that replaces it.
 #[derive(Clone, Debug)]
-pub(super) struct Answer {
+pub(crate) struct Answer {
     /// The minion.
-    pub(super) id: String,
+    pub(crate) id: String,
     /// The return.
-    pub(super) value: Value,
+    pub(crate) value: Value,
     /// The outputter that the function wants.
     pub(super) out: Option<String>,
     /// The exit code: the highest one if there are several functions.
@@ -44,7 +44,7 @@ pub(super) struct Answer {
 
 /// The reason why a minion is given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NoReturn {
+pub(crate) enum NoReturn {
     /// The minion was not connected.
     NotConnected,
     /// The minion did not answer in time.

@@ -11,9 +11,10 @@ use value::{Map, Value, channel, log, python};
 use wire::Publish;
 
 use super::answer::{Answer, Reply};
-use super::{Asker, NO_MATCH, NOTHING, received};
+use super::{Asker, NO_MATCH, NOTHING, Sent, received};
 use crate::commands::command::{exit_code, flag, number};
 use crate::commands::local_client::AskError;
+use crate::jobs::batches::{BATCH, slots, wrong_size};
 use cli::output::Screen;
 
 /// Runs a job in batches. An empty size means all minions at once.
@@ -36,9 +37,7 @@ pub(super) fn run(
     let up = |id: &String| !found.missing.contains(id);
     let pending: VecDeque<String> = found.minions.iter().filter(|id| up(id)).cloned().collect();
     let Some(slots) = slots(size, pending.len()) else {
-        screen.complain(&format!(
-            "error: Invalid batch specification '{size}': must be an integer or percentage string like '10' or '25%'.\n"
-        ));
+        screen.complain(&format!("error: {}\n", wrong_size(size)));
         return Ok(1);
     };
     if !quiet && !pending.is_empty() {
@@ -82,23 +81,52 @@ pub(super) fn run(
     Ok(exit_code(window.retcode))
 }
 
-fn seconds(number: Option<f64>) -> Duration {
-    Duration::try_from_secs_f64(number.unwrap_or_default()).unwrap_or_default()
+/// Lets the master run a job in batches, and prints its id.
+pub(super) fn start(
+    asker: &Asker<'_>,
+    fun: &str,
+    arg: Vec<Value>,
+    size: &str,
+    screen: &mut Screen<'_>,
+) -> Result<u8, AskError> {
+    if slots(size, 1).is_none() {
+        screen.complain(&format!("error: {}\n", wrong_size(size)));
+        return Ok(1);
+    }
+    let shape = Map::new()
+        .with("size", size)
+        .with("wait", number(asker.opts, "batch_wait").unwrap_or_default())
+        .with("failhard", flag(asker.opts, "failhard"));
+    let mut job = asker.job(fun, arg);
+    job.options.insert(BATCH, shape);
+    let mut started = Sent::default();
+    asker.publish(job, &mut |said| {
+        if let Reply::Sent(sent) = said {
+            started = sent;
+        }
+        ControlFlow::Continue(())
+    })?;
+    let is_unmatched = started.minions.is_empty() && started.missing.is_empty();
+    if is_unmatched {
+        screen.say(NO_MATCH);
+    }
+    for id in &started.missing {
+        screen.say(&format!(
+            "Minion {id} did not respond. No job will be sent."
+        ));
+    }
+    match started.minions.is_empty() {
+        true => screen.say("No minions matched the target."),
+        false => screen.say(&format!(
+            "Executed batch command with job ID: {}",
+            started.jid
+        )),
+    }
+    Ok(0)
 }
 
-/// Returns the number of minions at a time, at least one. The size is a number or a percentage of
-/// all.
-fn slots(size: &str, all: usize) -> Option<usize> {
-    let size = size.trim();
-    if size.is_empty() {
-        return Some(all.max(1));
-    }
-    let Some(percent) = size.strip_suffix('%').or_else(|| size.strip_prefix('%')) else {
-        let count: i64 = size.parse().ok()?;
-        return Some(usize::try_from(count).unwrap_or_default().max(1));
-    };
-    let percent: f64 = percent.parse().ok()?;
-    Some((percent / 100.0 * all as f64).max(1.0) as usize)
+fn seconds(number: Option<f64>) -> Duration {
+    Duration::try_from_secs_f64(number.unwrap_or_default()).unwrap_or_default()
 }
 
 /// A message from the thread of one part of the batch.
@@ -263,25 +291,4 @@ fn part(asker: &Asker<'_>, job: Publish, mut ids: Vec<String>, window: &Sender<P
         }
     }
     channel::if_open(window.send(PartMessage::Over(asked)));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_size_is_a_number_or_a_part_and_never_nothing() {
-        let cases = [
-            ("3", 10, Some(3)),
-            ("50%", 10, Some(5)),
-            ("%25", 10, Some(2)),
-            ("1%", 10, Some(1)),
-            ("0", 10, Some(1)),
-            ("", 7, Some(7)),
-            ("x", 10, None),
-        ];
-        for (size, all, want) in cases {
-            assert_eq!(slots(size, all), want, "{size}");
-        }
-    }
 }
