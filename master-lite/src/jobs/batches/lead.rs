@@ -1,8 +1,8 @@
 //! The task that leads one batch.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use link::wait::until;
+use link::wait::{pause, until};
 use smol::Task;
 use smol::channel::{Receiver, Sender, unbounded};
 use smol::future::{FutureExt, pending};
@@ -13,6 +13,9 @@ use super::window::{Window, retcode};
 use super::{Batches, Record, base, list, now_s, tag};
 use crate::jobs::JobEvent;
 use crate::store::{Event, Seen, Watch};
+
+/// The pause before the end of a batch is stored again.
+const AGAIN: Duration = Duration::from_secs(5);
 
 /// A running batch.
 pub(super) struct Batch {
@@ -93,7 +96,7 @@ impl Batch {
         })
     }
 
-    /// Sends the job to the next minions. If that fails, the batch ends.
+    /// Sends the job to the next minions. If that fails, the batch is to end.
     pub(super) async fn send(&mut self) -> Result<(), String> {
         let ids = self.window.next(Instant::now());
         if ids.is_empty() {
@@ -106,7 +109,6 @@ impl Batch {
                 self.window.pending.push_front(id);
             }
             self.window.halted = Some(format!("error: {error}"));
-            self.ended().await;
         }
         sent
     }
@@ -148,9 +150,8 @@ impl Batch {
                     ));
                 }
             }
-            if self.send().await.is_err() {
-                // The end is stored already.
-                return;
+            if let Err(error) = self.send().await {
+                log::error(format_args!("The batch {} ends: {error}", self.record.jid));
             }
             if self.window.halted.is_none() || self.is_of_failhard() {
                 self.progressed().await;
@@ -222,8 +223,38 @@ impl Batch {
         }
     }
 
-    /// Stores the last event. If that fails, the next start of a master reports the batch.
-    async fn ended(&self) {
+    /// Stores the last event. Tries until that is done, or another master has ended the batch.
+    pub(super) async fn ended(&self) {
+        let (tag, data) = self.last();
+        let mut stored = None;
+        loop {
+            let ended = self.end(&mut stored, &tag, data.clone()).await;
+            let Err(error) = ended else {
+                return;
+            };
+            let jid = &self.record.jid;
+            log::error(format_args!(
+                "cannot note the end of the batch {jid}: {error}"
+            ));
+            pause(AGAIN).await;
+            let (store, record) = (self.batches.jobs.store.clone(), self.record.clone());
+            if let Ok(false) = smol::unblock(move || record.is_active(&store)).await {
+                return;
+            }
+        }
+    }
+
+    async fn end(&self, stored: &mut Option<u64>, tag: &str, data: Map) -> Result<(), String> {
+        let sequence = match *stored {
+            Some(sequence) => sequence,
+            None => self.batches.events.append(tag, data).await?,
+        };
+        *stored = Some(sequence);
+        self.batches.end(&self.record, sequence).await
+    }
+
+    /// Returns the tag and the data of the last event.
+    fn last(&self) -> (String, Map) {
         let window = &self.window;
         let counts = self
             .base
@@ -241,16 +272,7 @@ impl Batch {
                 ("halted", data)
             }
         };
-        let jid = &self.record.jid;
-        let ended = match self.batches.events.append(&tag(jid, what), data).await {
-            Ok(sequence) => self.batches.end(&self.record, sequence).await,
-            Err(error) => Err(error),
-        };
-        if let Err(error) = ended {
-            log::error(format_args!(
-                "cannot note the end of the batch {jid}: {error}"
-            ));
-        }
+        (tag(&self.record.jid, what), data)
     }
 }
 

@@ -90,12 +90,13 @@ impl Batches {
         let jid = self.free_jid(asked.jid.as_deref())?;
         let place = Place::taken(&self.running, &jid, user)?;
         let mut batch = Batch::begin(self, asked, user, window, &jid).await?;
-        batch.send().await?;
+        let sent = batch.send().await;
         smol::spawn(async move {
             batch.run().await;
             drop(place);
         })
         .detach();
+        sent?;
         Ok(Started { jid, minions, away })
     }
 

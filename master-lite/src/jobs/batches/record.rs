@@ -105,6 +105,11 @@ impl Record {
             .unwrap_or_default())
     }
 
+    /// Returns whether the batch has not ended.
+    pub(super) fn is_active(&self, store: &Store) -> Result<bool, Error> {
+        Ok(store.cursor(&self.cursor())?.is_some())
+    }
+
     /// Returns the latest event of the batch.
     pub(super) fn latest(&self, store: &Store) -> Result<Option<Event>, Error> {
         match store.cursor(&self.cursor())? {
