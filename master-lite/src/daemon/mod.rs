@@ -21,6 +21,7 @@ use link::pki::Pki;
 use link::wait::pause;
 use link::{Listener, Notify};
 use modules::loader::engines::{Context, Engines};
+use smol::Task;
 use smol::future::{FutureExt, pending};
 use state::opts::Opts;
 use value::{Value, log};
@@ -174,7 +175,6 @@ impl Master {
         };
         let hosts = Hosts::new(&opts, &runners::REGISTRY, &events);
         let jobs = jobs(&opts, (&store, &minions), (&refusals, &metrics), hosts);
-        let batches = Batches::new(&jobs, &events, owner(cluster.as_ref()));
         let access = Access {
             opts: opts.clone(),
             refusals: refusals.clone(),
@@ -204,6 +204,7 @@ impl Master {
         let reactor = Reactor::new(metrics.clone(), runs);
         let connections = Connections::open(&store, &minions)?;
         Ok(Self {
+            batches: Batches::new(&jobs, &events, owner(cluster.as_ref())),
             runners: reactor.runners(),
             reactor,
             admission: Arc::new(admission),
@@ -211,7 +212,6 @@ impl Master {
             rotation,
             data,
             access,
-            batches,
             jobs,
             minions,
             metrics,
@@ -291,6 +291,15 @@ impl Master {
             admission: self.admission.clone(),
             cluster: self.cluster.clone(),
         }
+    }
+
+    /// Begins the work of a master that is alone, which lasts until the returned tasks are dropped.
+    async fn begin(&self, leading: &Leading) -> Result<Vec<Task<()>>, Error> {
+        if self.cluster.is_some() {
+            return Ok(Vec::new());
+        }
+        self.batches.end_all().await;
+        Ok(leading.alone(&self.reactor).await?)
     }
 
     /// Ends the engines and the connections.
@@ -419,13 +428,7 @@ pub(crate) fn run<T>(
             returners: followed(&event_return)?,
             event_return,
         };
-        let _working = match &master.cluster {
-            None => {
-                master.batches.end_all().await;
-                leading.alone(&master.reactor).await?
-            }
-            Some(_) => Vec::new(),
-        };
+        let _working = master.begin(&leading).await?;
         let _servers = listen::http(&master.opts, hook, master.measured()).await?;
         let socket = listen::commands(&master.opts, &master.access)?;
         let engines = master.start_engines();

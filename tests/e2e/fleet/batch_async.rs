@@ -131,7 +131,7 @@ fn a_failure_ends_the_batch_with_failhard_and_only_then() {
     assert_eq!(ours, ["new", "progress", "halted"]);
     let (_, halted) = events(&fleet).pop().unwrap();
     let all: BTreeMap<String, Vec<(String, Value)>> = recorded("events.json");
-    // Which of the two minions comes first is not Salt's promise.
+    // Salt does not define the order of the two minions.
     let mut want = all["failhard"].last().unwrap().1.clone();
     want["abandoned_pending"] = halted["abandoned_pending"].clone();
     assert_eq!(settled(&halted), want);

@@ -135,6 +135,7 @@ impl Batch {
     /// Runs the batch until all minions have returned or were given up, or it is stopped.
     pub(super) async fn run(mut self) {
         while !self.window.is_done() {
+            // No deadline: each minion returns or is given up.
             match self.next().await {
                 Now::Answer(answer) => {
                     if !self.count(&answer) {

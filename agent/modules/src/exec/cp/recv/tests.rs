@@ -268,7 +268,7 @@ fn refusals_are_those_of_salt_and_leave_nothing() {
 fn a_pipe_or_a_device_is_not_replaced_by_a_file() {
     let machine = Machine::new();
     let pipe = machine.at("pipe");
-    // A pipe stands for a device, which a wrong program would destroy.
+    // The test uses a pipe, because a wrong program would destroy a real device.
     let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU);
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, kind, mode, 0).unwrap();
     let link = machine.at("link");
