@@ -138,6 +138,7 @@ pub(super) fn placed(mut entries: Vec<Entry>, dest: &str) -> Vec<Entry> {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a test's own files")]
 mod tests {
     use super::*;
     use std::fs as files;

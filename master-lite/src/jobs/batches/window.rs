@@ -214,7 +214,7 @@ mod tests {
             good.clone().with("wait", -1.0).into(),
             good.clone().with("wait", f64::NAN).into(),
             good.clone().with("wait", 1e300).into(),
-            good.clone().with("failhard", "no").into(),
+            good.with("failhard", "no").into(),
         ] {
             let text = wrong.to_text();
             assert!(
