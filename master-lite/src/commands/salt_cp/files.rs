@@ -137,8 +137,8 @@ pub(super) fn placed(mut entries: Vec<Entry>, dest: &str) -> Vec<Entry> {
     entries
 }
 
-#[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "a test's own files")]
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::fs as files;
