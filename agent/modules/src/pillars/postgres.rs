@@ -3,6 +3,7 @@
 use machine::process::Process;
 use state::exec::Exec;
 use state::module::Error;
+use value::python::hex;
 use value::{Map, Value, json, random};
 
 use super::sql::{self, Database, Settings, Table};
@@ -97,7 +98,7 @@ impl Database for Server {
 /// Returns a word that no value equals by chance: it marks NULL, and the begin of the rows.
 fn mark() -> Result<String, Error> {
     let bytes = random::array::<16>().map_err(|error| Error::refused(error.to_string()))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(&bytes))
 }
 
 /// Returns the first sentence of the program without the place in its input.
