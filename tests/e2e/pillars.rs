@@ -163,6 +163,24 @@ done
 chmod 755 /usr/local/clients/*
 ";
 
+/// Applies the state `case`, which an external pillar must stop. Returns the output and the log.
+pub(crate) fn stopped(scratch: &Scratch, kind: &str) -> (String, String) {
+    let log = scratch.path().join("log").display().to_string();
+    let words = [
+        "state.apply",
+        "case",
+        "--log-file-level=all",
+        "--log-file",
+        &log,
+    ];
+    let answer = salt_call(scratch.path(), &words.map(str::to_owned)).unwrap();
+    let said = answer.out + &stderr(scratch);
+    let failed = format!("Failed to load ext_pillar {kind}: ");
+    assert!(said.contains(&failed), "{said}");
+    assert!(!scratch.tmp().join("made").exists(), "{said}");
+    (said, fs::read_to_string(log).unwrap())
+}
+
 /// Applies a state with an external pillar, and returns the output. Without a change, the account
 /// and its password are right.
 fn apply(scratch: &Scratch, kind: &str, query: &Value, change: Option<(&str, Value)>) -> String {

@@ -8,11 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tests::program::salt_call;
 use tests::scratch::Scratch;
 use tests::server::text;
 
-use crate::pillars::call;
+use crate::pillars::{self, call};
 
 /// True while `/flaky` answers.
 static ANSWERS: AtomicBool = AtomicBool::new(true);
@@ -122,22 +121,8 @@ fn documents_of_a_web_server_become_pillar() {
 /// Applies a state whose run the pillar of a source should stop, and returns the output.
 fn stopped(scratch: &Scratch, kind: &str, source: &Value) -> String {
     configure(scratch, kind, source);
-    let log = scratch.path().join("log").display().to_string();
-    let words = [
-        "state.apply",
-        "case",
-        "--log-file-level=all",
-        "--log-file",
-        &log,
-    ];
-    let answer = salt_call(scratch.path(), &words.map(str::to_owned)).unwrap();
-    let said = answer.out + &fs::read_to_string(scratch.path().join("stderr")).unwrap();
-    assert!(
-        said.contains(&format!("Failed to load ext_pillar {kind}: ")),
-        "{said}"
-    );
-    assert!(!scratch.tmp().join("made").exists(), "{said}");
-    said + &fs::read_to_string(log).unwrap()
+    let (said, log) = pillars::stopped(scratch, kind);
+    said + &log
 }
 
 #[test]

@@ -6,10 +6,9 @@ use std::net::TcpListener;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use tests::program::salt_call;
 use tests::scratch::Scratch;
 
-use crate::pillars::call;
+use crate::pillars::{call, stopped};
 use crate::stores::{Contents, Server, store};
 
 /// Writes the configuration: the profiles of the stores, and a source.
@@ -32,23 +31,8 @@ fn all_stop(scratch: &Scratch, kind: &str, failures: &[(Value, Value, &str)]) {
     );
     for (profiles, source, sentence) in failures {
         configure(scratch, profiles, kind, source);
-        let log = scratch.path().join("log").display().to_string();
-        let words = [
-            "state.apply",
-            "case",
-            "--log-file-level=all",
-            "--log-file",
-            &log,
-        ];
-        let answer = salt_call(scratch.path(), &words.map(str::to_owned)).unwrap();
-        let said = answer.out + &fs::read_to_string(scratch.path().join("stderr")).unwrap();
-        let failed = format!("Failed to load ext_pillar {kind}: ");
-        assert!(
-            said.contains(&failed) && said.contains(sentence),
-            "{sentence}: {said}"
-        );
-        assert!(!scratch.tmp().join("made").exists(), "{said}");
-        let log = fs::read_to_string(log).unwrap();
+        let (said, log) = stopped(scratch, kind);
+        assert!(said.contains(sentence), "{sentence}: {said}");
         assert!(
             !said.contains("planted-") && !log.contains("planted-"),
             "{said}\n{log}"
@@ -179,14 +163,7 @@ fn keys_of_an_etcd_become_pillar() {
 #[test]
 fn the_key_of_a_minion_in_redis_becomes_pillar() {
     let scratch = Scratch::new();
-    let folder = scratch.path().display().to_string();
-    let start = |command: &mut Command, port: u16| {
-        command.arg("-");
-        Some(format!(
-            "port {port}\nbind 127.0.0.1\nrequirepass planted-secret\nsave \"\"\ndir {folder}\n"
-        ))
-    };
-    let Some(server) = Server::start("redis-server", start) else {
+    let Some(server) = Server::redis(&scratch) else {
         return;
     };
     let profile = |port: u16, password: &str| json!({"redis.host": "127.0.0.1", "redis.port": port, "redis.password": password});

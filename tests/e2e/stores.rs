@@ -65,6 +65,17 @@ impl Drop for Server {
 }
 
 impl Server {
+    /// Starts Redis, with the password `planted-secret`; `None` without root.
+    pub(crate) fn redis(scratch: &Scratch) -> Option<Self> {
+        let folder = scratch.path().display();
+        Self::start("redis-server", |command: &mut Command, port: u16| {
+            command.arg("-");
+            Some(format!(
+                "port {port}\nbind 127.0.0.1\nrequirepass planted-secret\nsave \"\"\ndir {folder}\n"
+            ))
+        })
+    }
+
     /// Starts it; `None` if tests/run cannot provide it. Tries another port if the first one was taken
     /// meanwhile.
     pub(crate) fn start(
@@ -258,14 +269,7 @@ old ones:
 #[test]
 fn redis_keeps_what_states_set_and_nobody_reads_its_password() {
     let scratch = Scratch::new();
-    let folder = scratch.path().display().to_string();
-    let start = |command: &mut Command, port: u16| {
-        command.arg("-");
-        Some(format!(
-            "port {port}\nbind 127.0.0.1\nrequirepass planted-secret\nsave \"\"\ndir {folder}\n"
-        ))
-    };
-    let Some(server) = Server::start("redis-server", start) else {
+    let Some(server) = Server::redis(&scratch) else {
         return;
     };
     let config = format!(

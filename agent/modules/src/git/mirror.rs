@@ -21,6 +21,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use sha2::{Digest, Sha256};
 use state::module::Error;
 use state::opts::Opts;
+use value::python::hex;
 use value::{log, remove, trust};
 
 use super::heads::Heads;
@@ -77,11 +78,7 @@ impl Mirror {
             hash.update(part.as_bytes());
             hash.update([0]);
         }
-        let hash: String = hash
-            .finalize()
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let hash = hex(&hash.finalize());
         let folder = opts.cachedir().join(remote.role.name()).join(hash);
         Self { remote, folder }
     }

@@ -2,6 +2,7 @@
 
 use state::exec::Exec;
 use state::module::Error;
+use value::python::hex;
 use value::{Map, Value, json, random};
 
 use super::sql::{self, Database, Settings, Table};
@@ -47,7 +48,7 @@ impl Database for Server {
 /// Returns a word that no value equals by chance: it marks NULL, and the begin of the rows.
 fn mark() -> Result<String, Error> {
     let bytes = random::array::<16>().map_err(|error| Error::refused(error.to_string()))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(&bytes))
 }
 
 /// Returns the table of columns (names and types) and rows.

@@ -3,6 +3,7 @@
 
 use state::exec::Exec;
 use state::module::Error;
+use value::python::hex;
 use value::{Map, Value};
 
 use super::{
@@ -61,11 +62,7 @@ pub(super) fn keep_copy(cx: &Exec, certificate: &Parts, settings: &Map) -> Resul
         .into());
     }
     let before = name.map(|name| format!("{name}-")).unwrap_or_default();
-    let serial: String = certificate
-        .serial
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let serial = hex(&certificate.serial);
     let file = format!("{before}{}.crt", serial.trim_start_matches('0'));
     let path = python::path::join(&folder.to_text(), &file);
     place(
