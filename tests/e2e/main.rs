@@ -29,6 +29,7 @@ mod lsp;
 mod mail;
 mod managers;
 mod notifications;
+mod notified;
 mod orch;
 mod packaging;
 mod pillars;

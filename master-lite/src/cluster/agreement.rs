@@ -20,6 +20,7 @@ const VALUES: [&str; 22] = [
     "event_return",
     "event_return_blacklist",
     "event_return_whitelist",
+    "ext_job_cache",
     "ext_pillar",
     "keep_jobs_seconds",
     "master_job_cache",

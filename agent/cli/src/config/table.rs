@@ -147,7 +147,7 @@ pub(super) const TABLE: &[KnownOption] = &[
     used("env_order", LIST, EmptyList),
     used("environment", TEXT_OR_NULL, No),
     master("event_match_type", TEXT, Text("startswith")),
-    unsupported("ext_job_cache", TEXT, Text("")),
+    used("ext_job_cache", TEXT, Text("")),
     used("ext_pillar", LIST, No),
     used("ext_pillar_first", BOOL, No),
     used(
