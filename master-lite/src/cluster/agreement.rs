@@ -9,7 +9,7 @@ use value::json::{self, Layout};
 use value::{Map, Value};
 
 /// The options whose values are compared.
-const VALUES: [&str; 22] = [
+const VALUES: [&str; 23] = [
     "auto_accept",
     "autoreject_file",
     "autosign_file",

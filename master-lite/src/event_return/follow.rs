@@ -10,8 +10,8 @@ use smol::future::{FutureExt, pending, poll_once};
 use state::exec::Exec;
 use value::log;
 
-use super::{EventReturn, LogOption};
 use super::batch::{Batch, Filter, Lost, Page, Queue};
+use super::{EventReturn, LogOption};
 use crate::runs::Runners;
 use crate::store::{Command, Error, Seen, Store, Watch};
 

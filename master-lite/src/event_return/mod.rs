@@ -141,7 +141,10 @@ impl EventReturn {
                 )));
             }
         }
-        if all.iter().any(|(option, _)| *option == LogOption::EventReturn) {
+        if all
+            .iter()
+            .any(|(option, _)| *option == LogOption::EventReturn)
+        {
             self.events.fire(BEGUN, Map::new()).await;
         }
         Ok(tasks)
@@ -152,7 +155,10 @@ impl EventReturn {
     async fn forget_others(&self, all: &[Following]) -> Result<(), Error> {
         for name in self.store.cursors()? {
             let is_of = |option| of_cursor(option, &name).is_some();
-            let is_named = || all.iter().any(|(option, known)| cursor(*option, known) == name);
+            let is_named = || {
+                all.iter()
+                    .any(|(option, known)| cursor(*option, known) == name)
+            };
             if LogOption::ALL.into_iter().any(is_of) && !is_named() {
                 let sequence = None;
                 self.store.apply(Command::Cursor { name, sequence }).await?;

@@ -12,7 +12,7 @@ for path in sorted(pathlib.Path(sys.argv[1]).iterdir(), key=lambda path: path.st
     found = {
         "from": message["Return-Path"],
         "subject": message["Subject"],
-        "text": message.get_body().get_content().strip(),
+        "text": message.get_body().get_content().replace("\r\n", "\n").strip(),
         "encrypted": "using TLS" in message["Received"],
         "defects": [str(defect) for defect in message.defects],
         "attachments": {name: text if isinstance(text, str) else text.hex() for name, text in attachments.items()},

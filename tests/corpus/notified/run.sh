@@ -14,6 +14,8 @@ trap 'stop_postfix || :; as_postgres $bin/pg_ctl --pgdata=/var/lib/postgresql/da
 children=
 python3 "$corpus/notified/chat.py" 8080 >"$dir/chats" &
 children="$children $!"
+# Waits until it listens.
+while ! grep -q ":1F90 .* 0A " /proc/net/tcp; do sleep 0.1; done
 settings() {
     mkdir -p "$dir/$1/etc"
     cat >"$dir/$1/etc/$2" <<END
@@ -26,7 +28,7 @@ file_roots: {base: [$dir/srv]}
 ca_bundle: $dir/ca.crt
 mail: {smtp.server: 'localhost:25', smtp.tls: True, smtp.sender: salt@example.org}
 slack: {api_key: planted-secret}
-slack.api_url: http://127.0.0.1:8080/api/
+slack.api_url: http://127.0.0.1:8080
 returner.pgjsonb: {host: $dir/run, user: postgres, db: salt}
 postgres.bins_dir: $bin
 $3

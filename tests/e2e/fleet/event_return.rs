@@ -312,7 +312,15 @@ fn the_external_job_cache_gets_jobs_from_the_master_and_returns_from_minions() {
     });
     let synced = fleet.run(&["salt", "-t", "60", "m1", "saltutil.sync_returners"]);
     assert!(synced.out.contains("returners.cache"), "{}", synced.out);
-    let words = ["salt", "-t", "60", "--return=syslog", "m1", "test.echo", "kept"];
+    let words = [
+        "salt",
+        "-t",
+        "60",
+        "--return=syslog",
+        "m1",
+        "test.echo",
+        "kept",
+    ];
     assert_eq!(fleet.run(&words).rc, Some(0));
     let jid = || {
         let lines = lines(&out);
@@ -322,7 +330,9 @@ fn the_external_job_cache_gets_jobs_from_the_master_and_returns_from_minions() {
     fleet.soon("the job is stored", || jid().is_some());
     let jid = jid().unwrap();
     let wanted = format!("return {jid} m1 kept");
-    fleet.soon("the minion stores its return", || lines(&out).contains(&wanted));
+    fleet.soon("the minion stores its return", || {
+        lines(&out).contains(&wanted)
+    });
     // Each is there once, and the master has the job as well.
     for line in [wanted, format!("job {jid} test.echo")] {
         assert_eq!(lines(&out).iter().filter(|kept| **kept == line).count(), 1);

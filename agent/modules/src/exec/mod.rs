@@ -153,7 +153,7 @@ pub(crate) mod shadow;
 pub(crate) mod slack;
 mod slsutil;
 #[cfg(feature = "mail")]
-mod smtp;
+pub(crate) mod smtp;
 pub(crate) mod ssh;
 pub(crate) mod state;
 mod state_pause;

@@ -31,7 +31,7 @@ class Server:
 
 
 smtplib.SMTP = Server
-grains = {"id": "web1", "host": "web", "b": {"d": 1, "c": [1, {"x": "y", "z": 1}]}, "a": "<text>"}
+grains = {"id": "web1", "host": "web", "b": {"d": 1, "c": [1, {"x": "y"}]}, "a": "<text>"}
 results = []
 for case in json.loads((pathlib.Path(__file__).parent / "cases.json").read_text()):
     sent.clear()

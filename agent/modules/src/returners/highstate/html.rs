@@ -67,13 +67,18 @@ fn table(parts: &[Value], style: &str, out: &mut String) {
 
 /// Appends a row with the name and the value of each key.
 fn named_rows(part: &Map, lines: &Lines, style: &str, out: &mut String) {
-    let own = part.get(STYLE).and_then(Value::as_str);
-    let style = own.map_or(style, declarations);
+    let style = match part.get(STYLE).and_then(Value::as_str) {
+        Some(own) => declarations(own),
+        None => style,
+    };
     for (name, value) in part.iter().filter(|(name, _)| name.as_text() != STYLE) {
         let name = escaped(&name.as_text());
         let first = lines.first;
         out.push_str("<tr style=\"\">\n");
-        line(out, format_args!("<td style=\"{CELL}{first}{NAME}{style}\">{name}</td>"));
+        line(
+            out,
+            format_args!("<td style=\"{CELL}{first}{NAME}{style}\">{name}</td>"),
+        );
         cell(value, lines.second, style, out);
         out.push_str("</tr>\n");
     }
@@ -83,13 +88,19 @@ fn named_rows(part: &Map, lines: &Lines, style: &str, out: &mut String) {
 fn cell(value: &Value, border: &str, style: &str, out: &mut String) {
     match value.as_list() {
         Some(parts) => {
-            line(out, format_args!("<td style=\"{CELL}{border}{CONTAINER}{style}\">"));
+            line(
+                out,
+                format_args!("<td style=\"{CELL}{border}{CONTAINER}{style}\">"),
+            );
             table(parts, style, out);
             out.push_str("</td>\n");
         }
         None => {
             let text = escaped(&value::python::str(value));
-            line(out, format_args!("<td style=\"{CELL}{border}{style}\">{text}</td>"));
+            line(
+                out,
+                format_args!("<td style=\"{CELL}{border}{style}\">{text}</td>"),
+            );
         }
     }
 }

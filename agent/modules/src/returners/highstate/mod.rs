@@ -15,7 +15,7 @@ use value::{Map, Value};
 
 use super::Returner;
 use crate::exec::smtp::Outgoing;
-use report::{Counts, Style};
+use report::Counts;
 
 pub(super) const RETURNER: Returner = Returner {
     name: "highstate",
@@ -84,7 +84,9 @@ fn returner(cx: &Exec, ret: &Map) -> Result<(), Error> {
 fn extra(cx: &Exec, function: &str) -> Result<Value, Error> {
     let result = cx.call_internal(function, Vec::new(), Map::new())?;
     let result = Map::new().with(function, report::pairs(&result));
-    Ok(Map::new().with("extra", Value::list([result.into()])).into())
+    Ok(Map::new()
+        .with("extra", Value::list([result.into()]))
+        .into())
 }
 
 /// Writes or sends a report.
@@ -140,7 +142,11 @@ fn mail(
         _ => options.with_grains("smtp_failure_subject", "Installation failure"),
     };
     let port = options.text("smtp_port").map(|port| {
-        let wrong = |_| Error::refused(format!("the option highstate.smtp_port is {port:?}, which is not a port"));
+        let wrong = |_| {
+            Error::refused(format!(
+                "the option highstate.smtp_port is {port:?}, which is not a port"
+            ))
+        };
         port.parse().map_err(wrong)
     });
     Ok(Outgoing {

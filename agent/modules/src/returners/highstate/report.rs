@@ -32,15 +32,18 @@ type OfState<'a> = (Cow<'a, str>, &'a Map);
 /// Returns the states of a return in the order in which they ran.
 ///
 /// # Errors
-/// When the return is not one of states.
+/// When the return is not a dictionary of states.
 pub(super) fn states(ret: &Map) -> Result<Vec<OfState<'_>>, Error> {
     let refused = || {
         Error::refused(format!(
-            "the return of {} is not one of states, for which the returner highstate is",
+            "the return of {} is not a dictionary of states, which the returner highstate needs",
             super::super::function(ret)
         ))
     };
-    let all = ret.get("return").and_then(Value::as_map).ok_or_else(refused)?;
+    let all = ret
+        .get("return")
+        .and_then(Value::as_map)
+        .ok_or_else(refused)?;
     let states = all.iter().map(|(tag, state)| {
         let state = state.as_map().ok_or_else(refused)?;
         Ok((tag.as_text(), state))
@@ -72,7 +75,10 @@ impl Counts {
             counts.failed += usize::from(is_failed);
             counts.changed += usize::from(is_changed);
             counts.unchanged += usize::from(!is_failed && !is_changed);
-            counts.duration += state.get("duration").and_then(Value::as_float).unwrap_or(0.0);
+            counts.duration += state
+                .get("duration")
+                .and_then(Value::as_float)
+                .unwrap_or(0.0);
         }
         counts
     }
@@ -85,7 +91,10 @@ fn pair(name: &str, value: impl Into<Value>) -> Value {
 
 /// Returns a part of one key with a style.
 fn styled(name: &str, value: impl Into<Value>, style: Style) -> Value {
-    Map::new().with(name, value).with(STYLE, style.name()).into()
+    Map::new()
+        .with(name, value)
+        .with(STYLE, style.name())
+        .into()
 }
 
 fn number(count: usize) -> Value {
@@ -145,13 +154,16 @@ fn of_state(tag: &str, state: &Map) -> Value {
     styled(id, Value::List(parts.into()), style)
 }
 
-/// Returns a dictionary as a list of parts of one key, in the order of the keys. Other values stay as
-/// they are.
+/// Returns a dictionary as a list of parts of one key, in the order of the keys. Other values do not
+/// change.
 pub(super) fn pairs(value: &Value) -> Value {
     let Some(map) = value.as_map() else {
         return value.clone();
     };
     let mut all: Vec<_> = map.iter().collect();
     all.sort_by_key(|(key, _)| key.as_text());
-    Value::list(all.into_iter().map(|(key, value)| pair(&key.as_text(), pairs(value))))
+    Value::list(
+        all.into_iter()
+            .map(|(key, value)| pair(&key.as_text(), pairs(value))),
+    )
 }
