@@ -58,7 +58,7 @@ pub(super) fn states(ret: &Map) -> Result<Vec<OfState<'_>>, Error> {
 pub(super) struct Counts {
     total: usize,
     pub(super) failed: usize,
-    /// Those with changes, also if they failed.
+    /// The states with changes, including failed ones.
     pub(super) changed: usize,
     unchanged: usize,
     /// The time of all states, in milliseconds.
