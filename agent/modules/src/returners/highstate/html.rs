@@ -1,8 +1,6 @@
 //! A report as tables of HTML, with Salt's styles in each element: many mail programs ignore style sheets.
 
-use std::fmt::Write;
-
-use value::{Map, Value};
+use value::{Map, PushFmt, Value};
 
 use super::report::STYLE;
 
@@ -44,8 +42,8 @@ fn declarations(style: &str) -> &'static str {
 }
 
 fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
-    // Writing to a text does not fail.
-    let _ = writeln!(out, "{text}");
+    out.push_fmt(text);
+    out.push('\n');
 }
 
 /// Appends a table with a row for each part.
