@@ -32,6 +32,7 @@ mod notifications;
 mod orch;
 mod packaging;
 mod pillars;
+mod pillars_files;
 mod pillars_http;
 mod pillars_stores;
 mod pkg;
