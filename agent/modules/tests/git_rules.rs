@@ -335,7 +335,9 @@ fn keys_of_openpgp_are_read_from_files() {
             Value::from(fixture.path(name).display().to_string()),
         )];
         assert_eq!(
-            fixture.files(name, &verify, "base").unwrap(),
+            fixture
+                .files(&format!("machine-{name}"), &verify, "base")
+                .unwrap(),
             ["first", "second"]
         );
     }

@@ -32,7 +32,7 @@ impl Targets for NoTargets {
 }
 
 /// Returns the pillar of a configuration.
-pub fn compiled(opts: Map) -> Map {
+pub(crate) fn compiled(opts: Map) -> Map {
     let opts = Opts::new(opts);
     let sources = Box::new(Roots::states(&opts));
     let mut cx = Exec::new(
