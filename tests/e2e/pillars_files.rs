@@ -70,6 +70,7 @@ fn no_state_runs_when_a_repository_fails() {
         all.extend(options.as_array().cloned().unwrap_or_default());
         json!([{url: all}])
     };
+    let at_once = json!({"git_pillar_update_interval": 0});
     let away = json!(["good file:///nosuch/repository"]);
     let failures = [
         (away, "does not appear to be a git repository"),
@@ -90,13 +91,13 @@ fn no_state_runs_when_a_repository_fails() {
             "no key of `verify` has signed good",
         ),
         (
-            of("good", json!([{"max_size": 0}])),
+            of("good", json!([{"name": "limited"}, {"max_size": 0}])),
             "the repository is larger than 0 MiB",
         ),
         (json!("good"), "its value must be a list of repositories"),
     ];
     for (source, sentence) in failures {
-        configure(&scratch, json!({}), "git", &source);
+        configure(&scratch, at_once.clone(), "git", &source);
         let (said, _) = stopped(&scratch, "git");
         assert!(said.contains(sentence), "{sentence}: {said}");
     }
@@ -107,7 +108,7 @@ fn no_state_runs_when_a_repository_fails() {
             "Specified SLS 'nosuch' in environment 'base' is not available",
         ),
     ] {
-        configure(&scratch, json!({}), "git", &of(name, json!([])));
+        configure(&scratch, at_once.clone(), "git", &of(name, json!([])));
         let words = ["state.apply", "case"].map(str::to_owned);
         let answer = salt_call(scratch.path(), &words).unwrap();
         assert!(answer.out.contains(sentence), "{}", answer.out);
@@ -183,8 +184,8 @@ fn no_state_runs_when_a_custom_pillar_fails() {
     assert_eq!(synced, json!(["pillar.broken", "pillar.own"]));
     for (kind, source, sentence) in [
         ("own", json!("raise"), "the source is away"),
-        ("own", json!("exit"), ""),
-        ("own", json!("sleep"), "2"),
+        ("own", json!("exit"), "ended unexpectedly (exit status: 3)"),
+        ("own", json!("sleep"), "took longer than 2 seconds"),
         (
             "own",
             json!("list"),

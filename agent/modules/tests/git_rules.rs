@@ -223,6 +223,9 @@ fn only_signed_commits_are_used_and_the_last_one_stays() {
     // Without a key, the commit is used; with one, it is not, although it is fetched already.
     assert_eq!(fixture.files("later", &[], "base").unwrap(), ["first"]);
     assert_names(&fixture, files("later"), unsigned);
+    let rarely = [("update_interval", Value::from(3600))];
+    assert_eq!(fixture.files("later", &rarely, "base").unwrap(), ["first"]);
+    assert_names(&fixture, files("later"), unsigned);
 
     fixture.signed("key", "second");
     let second = ["first", "second"];

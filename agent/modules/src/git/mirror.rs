@@ -125,12 +125,13 @@ impl Mirror {
     fn last(&self) -> Result<Option<Heads>, Error> {
         let digest = self.digest()?;
         let heads = Heads::read(&self.folder)?;
-        Ok(heads.filter(|heads| digest.is_none_or(|digest| heads.keys == digest)))
+        Ok(heads.filter(|heads| heads.keys == digest))
     }
 
-    /// Returns the digest of the keys of `verify`; `None` without keys.
-    fn digest(&self) -> Result<Option<String>, Error> {
-        self.remote.keys.as_ref().map(Keys::digest).transpose()
+    /// Returns the digest of the keys of `verify`; empty without keys.
+    fn digest(&self) -> Result<String, Error> {
+        let keys = self.remote.keys.as_ref();
+        keys.map_or(Ok(String::new()), Keys::digest)
     }
 
     /// Logs a warning if the update of another process takes longer than it may.
@@ -318,7 +319,7 @@ impl Mirror {
             options: Vec::new(),
             variables: Vec::new(),
             patience,
-            size_max: self.remote.size_max,
+            size_max: u64::MAX,
             lock: None,
         }
     }
@@ -327,6 +328,7 @@ impl Mirror {
     fn fetching<'a>(&'a self, lock: &'a File) -> Git<'a> {
         Git {
             lock: Some(lock),
+            size_max: self.remote.size_max,
             ..self.git(FETCH_MAX)
         }
     }
@@ -503,7 +505,7 @@ impl Mirror {
             if let Some(commit) = heads.commit(&remote.kinds, reference) {
                 return Ok(Some(commit.to_owned()));
             }
-            if remote.keys.is_some() && heads.is_refused(reference) {
+            if heads.is_refused(reference) {
                 return Err(self.error(format!(
                     "no key of `verify` has signed {reference}; the log of the last update has the reason"
                 )));

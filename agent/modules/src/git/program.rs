@@ -29,7 +29,7 @@ pub(super) struct Git<'a> {
     pub(super) variables: Vec<(&'static str, PathBuf)>,
     /// The maximum time of a command.
     pub(super) patience: Duration,
-    /// The maximum size of the repository in bytes.
+    /// The maximum size of the repository in bytes, which a command must not exceed.
     pub(super) size_max: u64,
     /// The lock of the mirror, which git holds to its end, even if this process is killed before.
     pub(super) lock: Option<&'a File>,
