@@ -33,6 +33,7 @@ mod notified;
 mod orch;
 mod packaging;
 mod pillars;
+mod pillars_files;
 mod pillars_http;
 mod pillars_stores;
 mod pkg;
