@@ -55,7 +55,8 @@ fn problem(case: &Value, salt: &Value, ours: &Map) -> Option<String> {
         Some(part) => {
             let part = part.to_text();
             let begin = "Failed to load ext_pillar stack: ";
-            errors.len() == 1 && errors[0].starts_with(begin) && errors[0].contains(&part)
+            let is_ours = |error: &String| error.starts_with(begin) && error.contains(&part);
+            errors.len() == 1 && errors.iter().all(is_ours)
         }
         None => shown == json::write(salt, Layout::default()),
     };

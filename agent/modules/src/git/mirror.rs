@@ -661,7 +661,7 @@ fn remove_parts(packs: &Path) -> Result<(), Error> {
         let name = entry.file_name();
         let name = name.to_string_lossy();
         if name.starts_with("tmp_") || name.starts_with(".tmp-") {
-            remove::or_log(&entry.path(), remove_file(&entry.path()));
+            remove::or_log(entry.path(), remove_file(&entry.path()));
         }
     }
     Ok(())

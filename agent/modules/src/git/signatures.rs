@@ -146,12 +146,11 @@ fn ssh_key(line: &str) -> Result<String, String> {
 }
 
 fn contents(path: &Path) -> Result<Vec<u8>, String> {
-    let failed = |error: std::io::Error| format!("`verify` has {}: {error}", path.display());
     let mut bytes = Vec::new();
-    let file = fs::File::open(path).map_err(failed)?;
+    let file = machine::fs::open(path).map_err(|error| format!("`verify`: {error}"))?;
     file.take(FILE_MAX + 1)
         .read_to_end(&mut bytes)
-        .map_err(failed)?;
+        .map_err(|error| format!("`verify` has {}: {error}", path.display()))?;
     match bytes.len() as u64 > FILE_MAX {
         true => Err(format!(
             "`verify` has {}: it is larger than {FILE_MAX} bytes",

@@ -113,11 +113,11 @@ fn chosen(matcher: &str, choices: &Value, variables: &Map, env: &str) -> Result<
             wanted.type_name()
         ));
     }
-    let matching = choices.iter().filter(|(choice, _)| match choice.as_str() {
+    let mut matching = choices.iter().filter(|(choice, _)| match choice.as_str() {
         Some(ENVIRONMENT) => wanted == Value::from(env),
         _ => **choice == wanted,
     });
-    let last = matching.last().map(|(_, paths)| paths.clone());
+    let last = matching.next_back().map(|(_, paths)| paths.clone());
     Ok(last.unwrap_or_else(|| Value::list([])))
 }
 
@@ -142,7 +142,7 @@ struct Configuration {
 impl Configuration {
     fn new(cx: &Exec, path: &str, variables: &Map) -> Result<Self, Error> {
         let path = PathBuf::from(path);
-        let folder = path.parent().unwrap_or(Path::new("/")).to_owned();
+        let folder = path.parent().unwrap_or_else(|| Path::new("/")).to_owned();
         let imported = Checkout {
             env: OF_FOLDER.to_owned(),
             folder: folder.clone(),
@@ -220,7 +220,7 @@ impl Configuration {
     fn rendered(&self, path: &Path, source: &str, stack: &mut Map) -> Result<String, Error> {
         let shown = path.display().to_string();
         let below = path.strip_prefix(&self.folder).unwrap_or(path);
-        let dir = below.parent().unwrap_or(Path::new(""));
+        let dir = below.parent().unwrap_or_else(|| Path::new(""));
         let context = Context {
             name: shown.clone(),
             saltenv: OF_FOLDER.to_owned(),
