@@ -293,7 +293,7 @@ mod tests {
         assert_ne!(one.digest().unwrap(), Keys::default().digest().unwrap());
         let missing = Keys::new(Some(&"/nosuch/key".into())).unwrap_err();
         assert!(
-            missing.starts_with("`verify` has /nosuch/key: No such file"),
+            missing.starts_with("`verify`: ") && missing.contains("/nosuch/key: No such file"),
             "{missing}"
         );
     }
