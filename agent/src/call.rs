@@ -83,7 +83,7 @@ pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
     }
     let (cx, uplink) = connected(&call, Opts::new(opts), is_state)?;
     refuse_custom(&cx)?;
-    let jid = value::jid::new();
+    let jid = value::jid::of_process();
     let answer = answer(&cx, &call, &jid);
     progress::end(answer.as_ref().ok());
     let answer = answer?;
