@@ -8,6 +8,7 @@
 
 mod pillar;
 
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -314,7 +315,7 @@ fn keys_of_openpgp_are_read_from_files() {
     let fixture = Fixture::create();
     let home = fixture.path("gnupg");
     std::fs::create_dir(&home).unwrap();
-    std::fs::set_permissions(&home, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    std::fs::set_permissions(&home, PermissionsExt::from_mode(0o700)).unwrap();
     let make = ["--batch", "--quiet", "--passphrase", "", "--quick-gen-key"];
     fixture.run(
         "gpg",
@@ -352,4 +353,75 @@ fn keys_of_openpgp_are_read_from_files() {
         "has signed master",
     );
     fixture.run("gpgconf", &["--kill", "gpg-agent"]);
+}
+
+/// Returns the names, types and contents of the files below a folder.
+fn contents(folder: &Path, prefix: &str) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
+        let kind = entry.metadata().unwrap();
+        if kind.is_dir() {
+            all.extend(contents(&entry.path(), &format!("{name}/")));
+        } else if kind.is_symlink() {
+            let target = std::fs::read_link(entry.path()).unwrap();
+            all.push((name, format!("-> {}", target.display())));
+        } else {
+            let mode = kind.permissions().mode() & 0o111;
+            let text = std::fs::read_to_string(entry.path()).unwrap();
+            all.push((name, format!("{mode:o} {text}")));
+        }
+    }
+    all.sort();
+    all
+}
+
+/// Returns the folder with the files of a commit.
+fn tree(fixture: &Fixture, commit: &str) -> PathBuf {
+    let mirrors = std::fs::read_dir(fixture.path("machine/gitfs")).unwrap();
+    let mut trees = mirrors.map(|mirror| mirror.unwrap().path().join("trees").join(commit));
+    trees.find(|tree| tree.is_dir()).unwrap()
+}
+
+#[test]
+fn a_tree_shares_the_files_that_have_not_changed_with_the_one_before() {
+    let fixture = Fixture::create();
+    let file = |name: &str| fixture.path("repository").join(name);
+    std::fs::create_dir_all(file("sub/deep")).unwrap();
+    for name in [
+        "same",
+        "sub/deep/same",
+        "removed",
+        "renamed",
+        "runs",
+        "linked",
+    ] {
+        std::fs::write(file(name), name).unwrap();
+    }
+    std::os::unix::fs::symlink("same", file("link")).unwrap();
+    let before = fixture.commit(&[], "changed", b"before");
+    let served = fixture.roots("machine", &[]).file("same", "base");
+    assert!(served.unwrap().is_some());
+    std::fs::remove_file(file("removed")).unwrap();
+    std::fs::rename(file("renamed"), file("sub/new")).unwrap();
+    std::fs::set_permissions(file("runs"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::remove_file(file("linked")).unwrap();
+    std::os::unix::fs::symlink("changed", file("linked")).unwrap();
+    let after = fixture.commit(&[], "changed", b"after");
+    let served = fixture.roots("machine", &[]).file("same", "base");
+    assert!(served.unwrap().is_some());
+
+    let (before, after) = (tree(&fixture, &before), tree(&fixture, &after));
+    fixture.run("rm", &["-rf", ".git"]);
+    assert_eq!(
+        contents(&after, ""),
+        contents(&fixture.path("repository"), "")
+    );
+    let inode = |tree: &Path, name: &str| std::fs::symlink_metadata(tree.join(name)).unwrap().ino();
+    for name in ["same", "sub/deep/same", "first"] {
+        assert_eq!(inode(&before, name), inode(&after, name), "{name}");
+    }
+    for name in ["changed", "runs", "linked"] {
+        assert_ne!(inode(&before, name), inode(&after, name), "{name}");
+    }
 }

@@ -14,7 +14,6 @@
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -529,99 +528,6 @@ impl Mirror {
         Objects::start(&self.git(LOCAL_MAX))
     }
 
-    /// Returns whether there is a folder with the files of a commit.
-    pub(super) fn has_tree(&self, commit: &str) -> bool {
-        self.folder.join("trees").join(commit).is_dir()
-    }
-
-    /// Returns the folder with the files of a commit, which is made if it does not exist.
-    ///
-    /// # Errors
-    /// When it cannot be made.
-    pub(super) fn tree(&self, commit: &str) -> Result<PathBuf, Error> {
-        let trees = self.folder.join("trees");
-        let tree = trees.join(commit);
-        if tree.is_dir() {
-            return Ok(tree);
-        }
-        trust::folder(&trees).map_err(Error::io(&trees))?;
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let part = trees.join(format!(".{}-{number}.part", std::process::id()));
-        let made = self.write_tree(commit, &part);
-        let made = made.and_then(|()| match tree.is_dir() {
-            // Another process was faster.
-            true => remove_folder(&part),
-            false => publish(&part, &tree),
-        });
-        if made.is_err() && !tree.is_dir() {
-            remove_folder(&part)?;
-            made.map_err(|error| self.error(error.sentence()))?;
-        }
-        Ok(tree)
-    }
-
-    /// Writes the files of a commit into a new folder.
-    fn write_tree(&self, commit: &str, folder: &Path) -> Result<(), Error> {
-        self.check_size_of(commit)?;
-        remove_folder(folder)?;
-        trust::folder(folder).map_err(Error::io(folder))?;
-        let index = folder.with_extension("index");
-        let git = Git {
-            variables: vec![
-                ("GIT_INDEX_FILE", index.clone()),
-                ("GIT_WORK_TREE", folder.to_owned()),
-            ],
-            ..self.git(LOCAL_MAX)
-        };
-        let written = git
-            .run(&["read-tree", commit], "")
-            .and_then(|_| git.run(&["checkout-index", "--all", "--force", "--quiet"], ""));
-        remove::or_log(&index, remove_file(&index));
-        written.map(drop)
-    }
-
-    /// Checks the size of the files of a commit: compressed, they may be a thousand times smaller.
-    fn check_size_of(&self, commit: &str) -> Result<(), Error> {
-        let words = ["ls-tree", "-r", "-l", "-z", "--full-tree", commit];
-        let listed = self.git(LOCAL_MAX).run(&words, "")?;
-        // MODE TYPE NUMBER SIZE TAB PATH
-        let sizes = listed.split('\0').filter_map(|entry| {
-            let (facts, _) = entry.split_once('\t')?;
-            facts.split_whitespace().nth(3)?.parse::<u64>().ok()
-        });
-        let size = sizes.fold(0, u64::saturating_add);
-        match size > self.remote.size_max {
-            true => Err(Error::refused(format!(
-                "the files of the commit {commit} are larger than {} MiB (`max_size`)",
-                self.remote.size_max >> 20
-            ))),
-            false => Ok(()),
-        }
-    }
-
-    /// Removes the trees that no branch or tag has, after a time in which a run may still use them.
-    fn remove_old_trees(&self, heads: &Heads) {
-        let listed = machine::fs::list_or_none(self.folder.join("trees"));
-        let entries = listed.unwrap_or_else(|error| {
-            log::warning(error.to_string());
-            None
-        });
-        for entry in entries.into_iter().flatten() {
-            let name = entry.file_name();
-            let is_used = heads.commits().any(|commit| name.as_os_str() == commit);
-            let changed = entry.metadata().and_then(|metadata| metadata.modified());
-            let is_old =
-                matches!(changed.map(|time| time.elapsed()), Ok(Ok(age)) if age > self.remote.keep);
-            if !is_used && is_old {
-                let removed = remove_folder(&entry.path());
-                if let Err(error) = removed {
-                    log::warning(error.sentence());
-                }
-            }
-        }
-    }
-
     /// Removes all of the mirror.
     ///
     /// # Errors
@@ -672,7 +578,7 @@ fn remove_parts(packs: &Path) -> Result<(), Error> {
     clippy::disallowed_methods,
     reason = "the folder is synced before it is renamed"
 )]
-fn publish(part: &Path, name: &Path) -> Result<(), Error> {
+pub(super) fn publish(part: &Path, name: &Path) -> Result<(), Error> {
     let folder = File::open(part).map_err(Error::io(part))?;
     rustix::fs::syncfs(&folder).map_err(|error| Error::io(part)(error.into()))?;
     fs::rename(part, name).map_err(Error::io(name))?;
@@ -693,7 +599,7 @@ fn write_new(path: &Path, text: &str) -> io::Result<()> {
     clippy::disallowed_methods,
     reason = "a power cut may bring the file back"
 )]
-fn remove_file(path: &Path) -> io::Result<()> {
+pub(super) fn remove_file(path: &Path) -> io::Result<()> {
     fs::remove_file(path)
 }
 
@@ -702,7 +608,7 @@ fn remove_file(path: &Path) -> io::Result<()> {
     clippy::disallowed_methods,
     reason = "a power cut may bring the folder back"
 )]
-fn remove_folder(path: &Path) -> Result<(), Error> {
+pub(super) fn remove_folder(path: &Path) -> Result<(), Error> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io(path)(error)),
         _ => Ok(()),

@@ -13,6 +13,7 @@ pub mod passphrase;
 mod program;
 mod remotes;
 mod signatures;
+mod trees;
 mod verify;
 
 use std::collections::BTreeSet;
