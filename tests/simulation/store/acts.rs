@@ -398,7 +398,7 @@ pub(crate) fn enrolled(operation: u64) -> Id {
     id(&format!("e{operation}"))
 }
 
-fn offer(id: Id, key: PublicKey, at_ms: u64, claim: Claim) -> Command {
+pub(crate) fn offer(id: Id, key: PublicKey, at_ms: u64, claim: Claim) -> Command {
     Command::KeyOffered {
         id,
         key,

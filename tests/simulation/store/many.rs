@@ -17,7 +17,7 @@ use crate::machine::Stored;
 use crate::seeds::number;
 use crate::site::{self, Masters, Shared, Story};
 use crate::store::replica::encoded;
-use crate::store::{Applied, Command, Origin, Store};
+use crate::store::{Applied, Claim, Command, Origin, Store};
 use crate::story::at_ms;
 use crate::world::{self, Process};
 
@@ -52,13 +52,15 @@ fn id(minion: usize) -> Id {
 }
 
 fn enrolment(minion: usize, master: Process) -> Command {
-    Command::KeyAccepted {
-        id: id(minion),
-        key: acts::key(minion as u64),
-        at_ms: at_ms(master),
+    let (id, key, at_ms) = (id(minion), acts::key(minion as u64), at_ms(master));
+    let accepted = Command::KeyAccepted {
+        id: id.clone(),
+        key,
+        at_ms,
         bound: Map::new(),
         replace: false,
-    }
+    };
+    Command::All(vec![acts::offer(id, key, at_ms, Claim::Nothing), accepted])
 }
 
 /// Returns the commands for the return of a minion, as a master makes them.
@@ -96,7 +98,7 @@ fn answer(minion: usize, master: Process) -> Command {
 
 impl Many {
     /// Proposes a change on any master, again until it is agreed on.
-    async fn change(&self, command: impl Fn(Process) -> Command) -> Applied {
+    async fn change(&self, command: impl Fn(Process) -> Command) {
         loop {
             let running = self.site.lock().unwrap().running();
             if running.is_empty() {
@@ -106,7 +108,10 @@ impl Many {
             let at = usize::try_from(world::below(running.len() as u64)).unwrap();
             let (master, group) = running[at].clone();
             match self.proposed(master, group, &command(master)).await {
-                Some(Ok(applied)) => return applied,
+                Some(Ok(applied)) => {
+                    assert_eq!(applied.rejection(), None);
+                    return;
+                }
                 Some(Err(NotAgreed::NoMajority | NotAgreed::Busy)) => {}
                 Some(Err(_)) | None => {
                     self.done.repeated.fetch_add(1, Ordering::Relaxed);
@@ -236,7 +241,9 @@ impl Story for Many {
 /// Runs the story, and prints its cost.
 pub(crate) fn run(minions: u64) -> Result<(), String> {
     let began = Instant::now();
-    let repeated = site::run::<Many>(SEED, None)?;
+    let ended = site::run::<Many>(SEED, None);
+    site::end();
+    let repeated = ended?;
     let changes = 2 * minions + 1;
     let spent = began.elapsed();
     println!(
