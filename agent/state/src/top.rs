@@ -48,7 +48,8 @@ impl Request {
     }
 }
 
-/// Returns the SLS that the top files assign to this minion: those of `state.highstate`.
+/// Returns the SLS that the top files and the sources of `master_tops` assign to this minion: those
+/// of `state.highstate`.
 ///
 /// # Errors
 /// Faults of the top files.
@@ -58,7 +59,9 @@ pub fn matched(cx: &Exec, request: &Request) -> Result<Matched, Vec<Fault>> {
     if !faults.is_empty() {
         return Err(faults);
     }
-    let matched = select(cx, &top, request.saltenv.as_deref())?;
+    let mut matched = select(cx, &top, request.saltenv.as_deref())?;
+    let others = cx.shared.sources.master_tops(cx).map_err(faults)?;
+    add_others(&mut matched, &others, cx.opts().flag("master_tops_first"));
     for (env, names) in &matched {
         let names = names.join(", ");
         log::debug(format_args!(
@@ -423,6 +426,24 @@ fn select_target(
         }
     }
     Ok(())
+}
+
+/// Adds the SLS of `master_tops`, each once.
+fn add_others(matched: &mut Matched, others: &Map, are_first: bool) {
+    for (env, names) in others {
+        let (env, names) = (env.to_text(), names.texts());
+        let position = matched.iter().position(|(known, _)| *known == env);
+        let own = position.map_or_else(Vec::new, |at| matched.remove(at).1);
+        let (mut all, second) = match are_first {
+            true => (names, own),
+            false => (own, names),
+        };
+        let new = second.into_iter().filter(|name| !all.contains(name));
+        let new: Vec<String> = new.collect();
+        all.extend(new);
+        let place = position.unwrap_or(matched.len());
+        matched.insert(place, (env, all));
+    }
 }
 
 fn push(matched: &mut Matched, env: &str, sls: &str) {

@@ -27,7 +27,7 @@ mod read;
 
 use encode::{Delivery, encode_certificate, encode_crl, encode_csr, encode_private_key, keep_copy};
 use policies::remote;
-pub(crate) use policies::{own_policy, policy};
+pub(crate) use policies::{call_ca_server, own_policy, policy, policy_of};
 use read::{
     expired, expires, get_pem_entries, get_pem_entry, read_certificate, read_certificates,
     read_crl, read_csr, verify_crl, verify_private_key, verify_signature, will_expire,
@@ -388,7 +388,10 @@ pub(crate) fn appended(given: &Value) -> Result<Vec<Parts>, Error> {
 }
 
 /// Writes a file that only its owner can read.
-fn place(cx: &Exec, path: &str, bytes: &[u8]) -> Result<(), Error> {
+///
+/// # Errors
+/// When it cannot be written.
+pub(crate) fn place(cx: &Exec, path: &str, bytes: &[u8]) -> Result<(), Error> {
     let owner = Owner {
         mode: Some(0o600),
         ..Owner::default()

@@ -9,6 +9,9 @@ use super::format::keys::{self, Private};
 use super::format::parts::{Parts, Request};
 use super::format::pem;
 
+/// The function that signs on another minion.
+const SIGN: &str = "x509.sign_remote_certificate";
+
 /// The maximum time in seconds that another machine may take to sign.
 const REMOTE_S: i64 = 60;
 
@@ -35,7 +38,7 @@ pub(super) fn remote(cx: &Exec, server: &str, policy: &str, mut args: Map) -> Re
         args.insert("csr", pem::text("CERTIFICATE REQUEST", &der));
     }
     args.retain(|_, value| !value.is_null());
-    let told = call_ca_server(cx, server, policy, args, false)?;
+    let told = call_ca_server(cx, server, SIGN, [policy.into(), args.into(), false.into()])?;
     Parts::load(&told).map_err(|_| {
         Error::refused(format!(
             "ca_server did not return a certificate: {}",
@@ -44,16 +47,19 @@ pub(super) fn remote(cx: &Exec, server: &str, policy: &str, mut args: Map) -> Re
     })
 }
 
-fn call_ca_server(
+/// Calls a function that signs on another minion, and returns its data.
+///
+/// # Errors
+/// When the other minion does not answer, or refuses.
+pub(crate) fn call_ca_server(
     cx: &Exec,
     server: &str,
-    policy: &str,
-    args: Map,
-    only_policy: bool,
+    fun: &str,
+    args: [Value; 3],
 ) -> Result<Value, Error> {
-    let words = Value::list([policy.into(), args.into(), only_policy.into()]);
-    let options = Map::new().with("arg", words).with("timeout", REMOTE_S);
-    let fun = "x509.sign_remote_certificate";
+    let options = Map::new()
+        .with("arg", Value::list(args))
+        .with("timeout", REMOTE_S);
     let told = cx.call_internal("publish.publish", vec![server.into(), fun.into()], options)?;
     let first = told
         .as_map()
@@ -79,7 +85,14 @@ fn call_ca_server(
 /// # Errors
 /// When the pillar cannot be read.
 pub(crate) fn own_policy(cx: &Exec, name: Option<&str>) -> Result<Map, Error> {
-    const POLICIES: &str = "x509_signing_policies";
+    policy_of(cx, "x509_signing_policies", name)
+}
+
+/// Returns a signing policy of an option or of the pillar's value of this name.
+///
+/// # Errors
+/// When the pillar cannot be read.
+pub(crate) fn policy_of(cx: &Exec, option: &str, name: Option<&str>) -> Result<Map, Error> {
     let Some(name) = name else {
         return Ok(Map::new());
     };
@@ -88,11 +101,11 @@ pub(crate) fn own_policy(cx: &Exec, name: Option<&str>) -> Result<Map, Error> {
             .filter(|policy| policy.is_true())
             .cloned()
     };
-    let policy = match of(cx.pillar()?.get(POLICIES)) {
+    let policy = match of(cx.pillar()?.get(option)) {
         Some(policy) => Some(policy),
         None => of(Some(&cx.call_internal(
             "config.get",
-            vec![POLICIES.into(), Map::new().into()],
+            vec![option.into(), Map::new().into()],
             Map::new(),
         )?)),
     };
@@ -115,7 +128,8 @@ pub(crate) fn own_policy(cx: &Exec, name: Option<&str>) -> Result<Map, Error> {
 pub(crate) fn policy(cx: &Exec, name: Option<&str>, ca_server: Option<&str>) -> Result<Map, Error> {
     let mut policy = match (ca_server, name) {
         (Some(server), Some(name)) => {
-            let told = call_ca_server(cx, server, name, Map::new(), true)?;
+            let args = [name.into(), Map::new().into(), true.into()];
+            let told = call_ca_server(cx, server, SIGN, args)?;
             told.as_map().cloned().unwrap_or_default()
         }
         _ => own_policy(cx, name)?,
