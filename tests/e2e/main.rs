@@ -51,5 +51,6 @@ mod small;
 mod ssh;
 mod stores;
 mod tools;
+mod tops;
 mod uci;
 mod undo;

@@ -363,7 +363,10 @@ impl Sources for OfMaster {
 /// Requests the SLS that the master's `master_tops` assign to this minion, by environment.
 fn assigned(uplink: &Uplink, cx: &Exec) -> Result<Map, Error> {
     let grains = cx.grains();
-    match uplink.call(Tops { grains }).map_err(|error| refused(&error))? {
+    match uplink
+        .call(Tops { grains })
+        .map_err(|error| refused(&error))?
+    {
         Value::Map(tops) => Ok(tops),
         other => Err(Error::refused(format!(
             "The master sent invalid data of master_tops: {}",

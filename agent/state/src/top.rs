@@ -60,7 +60,8 @@ pub fn matched(cx: &Exec, request: &Request) -> Result<Matched, Vec<Fault>> {
         return Err(faults);
     }
     let mut matched = select(cx, &top, request.saltenv.as_deref())?;
-    let others = cx.shared.sources.master_tops(cx).map_err(faults)?;
+    let others = cx.shared.sources.master_tops(cx);
+    let others = others.map_err(|error| vec![Fault::new(error.to_string())])?;
     add_others(&mut matched, &others, cx.opts().flag("master_tops_first"));
     for (env, names) in &matched {
         let names = names.join(", ");

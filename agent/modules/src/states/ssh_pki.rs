@@ -218,7 +218,13 @@ impl Wanted {
     }
 
     /// Calls a function of the backend.
-    fn call(&self, cx: &Exec, function: &str, args: Vec<Value>, kwargs: Map) -> Result<Value, Error> {
+    fn call(
+        &self,
+        cx: &Exec,
+        function: &str,
+        args: Vec<Value>,
+        kwargs: Map,
+    ) -> Result<Value, Error> {
         let mut kwargs = kwargs.with("ca_server", self.ca_server.clone());
         kwargs.update(self.backend_args.clone());
         cx.call_internal(&format!("{}.{function}", self.backend), args, kwargs)
@@ -264,7 +270,8 @@ impl Wanted {
             return Ok(signer(cx, all)?.public);
         }
         let key = all.remove("signing_public_key");
-        let key = key.ok_or("The remote CA server or backend module did not deliver the CA pubkey")?;
+        let key =
+            key.ok_or("The remote CA server or backend module did not deliver the CA pubkey")?;
         Public::load(&key)
     }
 }
@@ -298,8 +305,7 @@ fn key_plan<'a>(
         None if file.is_some() => drop(changes.insert("replaced", args.name.as_str())),
         None => drop(changes.insert("created", args.name.as_str())),
     }
-    let encrypts =
-        current.is_some() && changes.len() == 1 && changes.contains("passphrase");
+    let encrypts = current.is_some() && changes.len() == 1 && changes.contains("passphrase");
     Ok(Plan {
         is_there: file.is_some(),
         encoding: Encoding::Pem,

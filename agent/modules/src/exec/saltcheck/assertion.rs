@@ -52,7 +52,8 @@ impl Assertion {
     /// Returns the sign that stands for this assertion in the details of a result.
     pub fn sign(self) -> &'static str {
         let mut all = ALL.iter();
-        all.find(|(known, ..)| *known == self).map_or("", |row| row.2)
+        all.find(|(known, ..)| *known == self)
+            .map_or("", |row| row.2)
     }
 
     /// Returns true if this assertion compares the return with another value.

@@ -32,7 +32,10 @@ pub(super) fn run(cx: &Exec, test: &Map) -> Result<Value, Error> {
     let mut result = match is_valid(cx, test) {
         false => Map::new().with("status", "Fail - invalid test"),
         true if test.get("skip").is_some_and(Value::is_true) => {
-            return Ok(Map::new().with("status", "Skip").with("duration", 0.0).into());
+            return Ok(Map::new()
+                .with("status", "Skip")
+                .with("duration", 0.0)
+                .into());
         }
         true => outcome(cx, test)?,
     };
@@ -68,7 +71,9 @@ fn is_valid(cx: &Exec, test: &Map) -> bool {
     }
     let exists = cx.has_function(&function);
     if !exists {
-        log::error(format_args!("Saltcheck: {function} is not a valid function"));
+        log::error(format_args!(
+            "Saltcheck: {function} is not a valid function"
+        ));
     }
     exists
 }
@@ -157,7 +162,9 @@ fn called(cx: &Exec, test: &Map, function: &str) -> Result<Value, Error> {
 impl Shown<'_> {
     /// Checks one assertion and returns its status, with the details if they are wanted.
     fn checked(&self, group: &Map, mut returned: Value) -> Map {
-        let section = group.get("assertion_section").filter(|section| section.is_true());
+        let section = group
+            .get("assertion_section")
+            .filter(|section| section.is_true());
         if let Some(section) = section {
             let delimiter = group.get("assertion_section_delimiter").map(Value::to_text);
             let delimiter = delimiter.unwrap_or_else(|| ":".into());

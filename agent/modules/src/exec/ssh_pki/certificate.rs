@@ -115,8 +115,7 @@ impl Contents {
         if self.valid_after > self.valid_before {
             return Err("valid_after must be earlier than valid_before".into());
         }
-        let nonce: [u8; NONCE] =
-            random::array()?;
+        let nonce: [u8; NONCE] = random::array()?;
         let kind = self.key.kind;
         let mut body = Vec::new();
         put(&mut body, certificate_word(kind).as_bytes());

@@ -112,13 +112,14 @@ fn serial(args: &Map) -> Result<u64, Error> {
         other => {
             let text = other.to_text();
             let bytes = pem::unhexed(&text);
-            let bytes = bytes.ok_or_else(|| {
-                Error::refused(format!("Could not parse serial number {text}"))
-            })?;
+            let bytes = bytes
+                .ok_or_else(|| Error::refused(format!("Could not parse serial number {text}")))?;
             let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
             let digits = bytes.get(zeros..).unwrap_or_default();
             match digits.len() {
-                0..=8 => Ok(digits.iter().fold(0, |all, byte| all << 8 | u64::from(*byte))),
+                0..=8 => Ok(digits
+                    .iter()
+                    .fold(0, |all, byte| all << 8 | u64::from(*byte))),
                 _ => Err(RANGE.into()),
             }
         }
@@ -292,7 +293,8 @@ fn compared(old: &Options, new: &Options) -> Option<Map> {
         .with("added", list(added))
         .with("changed", list(changed))
         .with("removed", list(removed));
-    all.values().any(Value::is_true).then_some(all)
+    let differs = all.values().any(Value::is_true);
+    differs.then_some(all)
 }
 
 fn compared_principals(old: &[Vec<u8>], new: &[Vec<u8>]) -> Option<Map> {
@@ -307,7 +309,8 @@ fn compared_principals(old: &[Vec<u8>], new: &[Vec<u8>]) -> Option<Map> {
         (false, false) => (missing(new, old), missing(old, new)),
     };
     let all = Map::new().with("added", added).with("removed", removed);
-    all.values().any(Value::is_true).then_some(all)
+    let differs = all.values().any(Value::is_true);
+    differs.then_some(all)
 }
 
 /// Applies a signing policy, which overrides the arguments.
@@ -372,7 +375,9 @@ fn merge_principals(args: &mut Map, policy: &mut Map) {
         return;
     };
     let default = default.unwrap_or_else(|| allowed.clone());
-    let wants_all = args.remove("all_principals").is_some_and(|all| all.is_true());
+    let wants_all = args
+        .remove("all_principals")
+        .is_some_and(|all| all.is_true());
     let names = named(args, "valid_principals").map(Value::texts);
     let principals = match names {
         Some(names) => {

@@ -18,6 +18,8 @@ pub(crate) mod certificate;
 pub(crate) mod draft;
 pub(crate) mod private;
 pub(crate) mod public;
+#[cfg(test)]
+mod tests;
 mod wire;
 
 use certificate::{Certificate, Options};
@@ -336,13 +338,15 @@ pub(crate) fn public_key(
     passphrase: Option<&str>,
 ) -> Result<Public, Error> {
     let private = || Private::load(cx, source, passphrase).map(|key| key.public);
-    Public::load(source).or_else(|_| private()).map_err(|_| {
-        "Could not load key as certificate, public key or private key".into()
-    })
+    Public::load(source)
+        .or_else(|_| private())
+        .map_err(|_| "Could not load key as certificate, public key or private key".into())
 }
 
 fn get_public_key(cx: &Exec, args: GetPublicKey) -> Result<Value, Error> {
-    Ok(public_key(cx, &args.key, args.passphrase.as_deref())?.line().into())
+    Ok(public_key(cx, &args.key, args.passphrase.as_deref())?
+        .line()
+        .into())
 }
 
 fn get_signing_policy(cx: &Exec, args: GetSigningPolicy) -> Result<Value, Error> {
@@ -350,7 +354,12 @@ fn get_signing_policy(cx: &Exec, args: GetSigningPolicy) -> Result<Value, Error>
     let (Some(server), Some(policy)) = (args.ca_server.as_deref(), policy) else {
         return Ok(policy_of(cx, POLICIES, policy)?.into());
     };
-    call_ca_server(cx, server, SIGN, [policy.into(), Map::new().into(), true.into()])
+    call_ca_server(
+        cx,
+        server,
+        SIGN,
+        [policy.into(), Map::new().into(), true.into()],
+    )
 }
 
 fn read_certificate(cx: &Exec, args: ReadCertificate) -> Result<Value, Error> {

@@ -115,7 +115,10 @@ impl Private {
     ) -> Result<Self, Refusal> {
         let bytes = source(given).map_err(Refusal::Other)?;
         let found = envelope(&bytes).ok_or(Refusal::NoKey)?;
-        match (found.is_encrypted, passphrase.filter(|text| !text.is_empty())) {
+        match (
+            found.is_encrypted,
+            passphrase.filter(|text| !text.is_empty()),
+        ) {
             (false, None) => Self::from_envelope(&found).ok_or(Refusal::NoKey),
             (false, Some(_)) => Err(Refusal::NotEncrypted),
             (true, None) => Err(Refusal::NoPassphrase),
@@ -216,7 +219,10 @@ impl Private {
         }
         for secret in &self.secrets {
             match self.public.kind {
-                Kind::Ed25519 => put(&mut body, &[secret, &*self.public.numbers.concat()].concat()),
+                Kind::Ed25519 => put(
+                    &mut body,
+                    &[secret, &*self.public.numbers.concat()].concat(),
+                ),
                 _ => put_number(&mut body, secret),
             }
         }
@@ -246,44 +252,46 @@ impl Private {
         let [first, rest @ ..] = self.secrets.as_slice() else {
             return None;
         };
-        Some(match (self.public.kind, self.public.numbers.as_slice(), rest) {
-            (Kind::Rsa, [exponent, modulus], [coefficient, p, q]) => {
-                let reduced = |prime: &[u8]| remainder(first, &less_one(prime));
-                let numbers = [
-                    &[0],
-                    modulus.as_slice(),
-                    exponent,
-                    first,
-                    p,
-                    q,
-                    &reduced(p),
-                    &reduced(q),
-                    coefficient,
-                ];
-                let numbers = numbers.map(integer);
-                pem::text("RSA PRIVATE KEY", &parts(SEQUENCE, &numbers))
-            }
-            (Kind::Ed25519, ..) => {
-                let algorithm = part(SEQUENCE, &self.public.kind.oid());
-                let secret = part(OCTET_STRING, &part(OCTET_STRING, first));
-                pem::text(
-                    "PRIVATE KEY",
-                    &parts(SEQUENCE, &[integer(&[]), algorithm, secret]),
-                )
-            }
-            (kind, point, _) => {
-                let zeros = vec![0; kind.width().saturating_sub(first.len())];
-                let secret = part(OCTET_STRING, &[zeros.as_slice(), first].concat());
-                let point = part(BIT_STRING, &[&[0], point.concat().as_slice()].concat());
-                let fields = [
-                    integer(&[1]),
-                    secret,
-                    part(0xa0, &kind.oid()),
-                    part(0xa1, &point),
-                ];
-                pem::text("EC PRIVATE KEY", &parts(SEQUENCE, &fields))
-            }
-        })
+        Some(
+            match (self.public.kind, self.public.numbers.as_slice(), rest) {
+                (Kind::Rsa, [exponent, modulus], [coefficient, p, q]) => {
+                    let reduced = |prime: &[u8]| remainder(first, &less_one(prime));
+                    let numbers = [
+                        &[0],
+                        modulus.as_slice(),
+                        exponent,
+                        first,
+                        p,
+                        q,
+                        &reduced(p),
+                        &reduced(q),
+                        coefficient,
+                    ];
+                    let numbers = numbers.map(integer);
+                    pem::text("RSA PRIVATE KEY", &parts(SEQUENCE, &numbers))
+                }
+                (Kind::Ed25519, ..) => {
+                    let algorithm = part(SEQUENCE, &self.public.kind.oid());
+                    let secret = part(OCTET_STRING, &part(OCTET_STRING, first));
+                    pem::text(
+                        "PRIVATE KEY",
+                        &parts(SEQUENCE, &[integer(&[]), algorithm, secret]),
+                    )
+                }
+                (kind, point, _) => {
+                    let zeros = vec![0; kind.width().saturating_sub(first.len())];
+                    let secret = part(OCTET_STRING, &[zeros.as_slice(), first].concat());
+                    let point = part(BIT_STRING, &[&[0], point.concat().as_slice()].concat());
+                    let fields = [
+                        integer(&[1]),
+                        secret,
+                        part(0xa0, &kind.oid()),
+                        part(0xa1, &point),
+                    ];
+                    pem::text("EC PRIVATE KEY", &parts(SEQUENCE, &fields))
+                }
+            },
+        )
     }
 
     /// Signs bytes and returns the signature as openssl returns it.

@@ -195,7 +195,10 @@ impl Public {
         }
         let (_, bits) = whole.take(BIT_STRING)?.split_first()?;
         let oid = part(OID, oid);
-        let kind = KINDS.iter().find(|facts| constant_oid(facts.oid) == oid)?.kind;
+        let kind = KINDS
+            .iter()
+            .find(|facts| constant_oid(facts.oid) == oid)?
+            .kind;
         let numbers = match kind {
             Kind::Rsa => {
                 let mut inside = Der(Der(bits).take(SEQUENCE)?);

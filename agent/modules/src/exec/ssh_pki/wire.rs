@@ -122,7 +122,11 @@ mod tests {
             (0, 3),
             (u64::MAX, u64::MAX - 1),
         ] {
-            assert_eq!(of(number, divisor), number % divisor, "{number} % {divisor}");
+            assert_eq!(
+                of(number, divisor),
+                number % divisor,
+                "{number} % {divisor}"
+            );
         }
     }
 }

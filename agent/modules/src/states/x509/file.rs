@@ -57,7 +57,12 @@ pub(in crate::states) struct Plan<'a> {
 impl<'a> File<'a> {
     /// Moves the arguments of `file.managed` out of `kwargs`, and removes those of the state
     /// engine.
-    pub(in crate::states) fn from_kwargs(cx: &'a Exec, name: &'a str, what: &'static str, kwargs: &mut Map) -> Self {
+    pub(in crate::states) fn from_kwargs(
+        cx: &'a Exec,
+        name: &'a str,
+        what: &'static str,
+        kwargs: &mut Map,
+    ) -> Self {
         let mut args = Map::new().with("show_changes", false);
         for name in OF_FILES {
             if let Some(value) = kwargs.remove(name) {
@@ -86,7 +91,12 @@ impl<'a> File<'a> {
     ///
     /// # Errors
     /// When this machine has no such function.
-    pub(in crate::states) fn managed(&self, cx: &Exec, replace: bool, contents: Option<&str>) -> Result<Ret, Error> {
+    pub(in crate::states) fn managed(
+        &self,
+        cx: &Exec,
+        replace: bool,
+        contents: Option<&str>,
+    ) -> Result<Ret, Error> {
         let function = cx
             .state_function("file.managed")
             .ok_or("file.managed is not available")?;
