@@ -44,25 +44,25 @@ const ALL: [(Assertion, &str, &str); 12] = [
 
 impl Assertion {
     /// Returns the assertion of this name.
-    pub fn from_name(name: &str) -> Option<Self> {
+    pub(super) fn from_name(name: &str) -> Option<Self> {
         let mut all = ALL.iter();
         all.find(|(_, known, _)| *known == name).map(|row| row.0)
     }
 
     /// Returns the sign that stands for this assertion in the details of a result.
-    pub fn sign(self) -> &'static str {
+    pub(super) fn sign(self) -> &'static str {
         let mut all = ALL.iter();
         all.find(|(known, ..)| *known == self)
             .map_or("", |row| row.2)
     }
 
     /// Returns true if this assertion compares the return with another value.
-    pub fn compares(self) -> bool {
+    pub(super) fn compares(self) -> bool {
         !matches!(self, True | False | Empty | NotEmpty)
     }
 
     /// Returns true if the other value is converted to the type of the return.
-    pub fn casts(self) -> bool {
+    pub(super) fn casts(self) -> bool {
         self.compares() && !matches!(self, In | NotIn)
     }
 
@@ -70,7 +70,12 @@ impl Assertion {
     ///
     /// # Errors
     /// The reason why the assertion does not hold, in Salt's words.
-    pub fn check(self, expected: &Value, returned: &Value, shows: bool) -> Result<(), String> {
+    pub(super) fn check(
+        self,
+        expected: &Value,
+        returned: &Value,
+        shows: bool,
+    ) -> Result<(), String> {
         let holds = self.holds(expected, returned)?;
         if holds {
             return Ok(());

@@ -9,7 +9,7 @@ use super::test_case::rounded;
 pub(super) struct Counts {
     passed: usize,
     /// The number of tests that failed.
-    pub failed: usize,
+    pub(super) failed: usize,
     skipped: usize,
     /// The number of SLS files without tests.
     missing: usize,

@@ -17,7 +17,7 @@ pub(super) struct Suite {
     /// The paths of files whose tests are not loaded yet.
     files: BTreeSet<String>,
     /// The SLS files whose files with tests are found.
-    pub found: Vec<String>,
+    pub(super) found: Vec<String>,
 }
 
 impl Suite {
@@ -25,7 +25,7 @@ impl Suite {
     ///
     /// # Errors
     /// When the tree or the pillar cannot be read.
-    pub fn new(cx: &Exec, saltenv: &str) -> Result<Self, Error> {
+    pub(super) fn new(cx: &Exec, saltenv: &str) -> Result<Self, Error> {
         let option = vec!["saltcheck_test_location".into(), "saltcheck-tests".into()];
         let folder = cx.call_internal("config.get", option, Map::new())?;
         let env = Map::new().with("saltenv", saltenv);
@@ -44,7 +44,7 @@ impl Suite {
     ///
     /// # Errors
     /// When the pillar does not render, or a file cannot be copied to the cache.
-    pub fn add(&mut self, cx: &Exec, name: &str, check_all: bool) -> Result<(), Error> {
+    pub(super) fn add(&mut self, cx: &Exec, name: &str, check_all: bool) -> Result<(), Error> {
         let mut cached = BTreeSet::new();
         for sls in self.included(cx, name)? {
             for folder in folders(&sls, &self.folder) {
@@ -118,7 +118,7 @@ impl Suite {
     ///
     /// # Errors
     /// When a file does not render, or is not a dictionary of tests.
-    pub fn load(&mut self, cx: &Exec) -> Result<Map, Error> {
+    pub(super) fn load(&mut self, cx: &Exec) -> Result<Map, Error> {
         let mut tests = Map::new();
         for file in std::mem::take(&mut self.files) {
             let saltenv = Map::new().with("saltenv", self.saltenv.as_str());

@@ -1,6 +1,8 @@
 //! Private keys in the format of OpenSSH. The program `openssl` creates and uses them; `ssh-keygen`
 //! encrypts and decrypts them.
 
+use std::ops::Range;
+
 use machine::fs::{self, Temporary};
 use machine::process::Process;
 use python::base64;
@@ -194,19 +196,45 @@ impl Private {
     /// When ssh-keygen fails, or the system has no random numbers.
     pub(crate) fn text(&self, cx: &Exec, passphrase: Option<&str>) -> Result<String, Error> {
         let plain = self.plain()?;
-        secret::keep(&[], &plain.as_str().into());
         let Some(passphrase) = passphrase.filter(|text| !text.is_empty()) else {
             return Ok(plain);
         };
         let encrypted = with_passphrase(cx, plain.as_bytes(), passphrase, &[])?;
         let encrypted = encrypted.and_then(|bytes| String::from_utf8(bytes).ok());
         encrypted.ok_or_else(|| {
-            "ssh-keygen cannot encrypt the private key: the passphrase needs at least 5 characters"
+            "ssh-keygen cannot encrypt the private key with this passphrase: it may be too short"
                 .into()
         })
     }
 
+    /// Returns the text without encryption. The lines with private numbers are secrets.
     fn plain(&self) -> Result<String, Error> {
+        let (body, secrets) = self.body()?;
+        let mut whole = MAGIC.to_vec();
+        put(&mut whole, NONE);
+        put(&mut whole, NONE);
+        put(&mut whole, b"");
+        whole.extend(1u32.to_be_bytes());
+        put(&mut whole, &self.public.blob());
+        put(&mut whole, &body);
+        // Four characters contain three bytes.
+        let start = |byte: usize| (whole.len() - body.len() + byte) / 3 * 4 / LINE;
+        let secrets = start(secrets.start)..=start(secrets.end);
+        let encoded = base64::encode(&whole);
+        let mut text = format!("-----BEGIN {LABEL}-----\n");
+        for (number, line) in encoded.as_bytes().chunks(LINE).enumerate() {
+            let line = String::from_utf8_lossy(line);
+            if secrets.contains(&number) {
+                secret::keep(&[], &(&*line).into());
+            }
+            text += &line;
+            text.push('\n');
+        }
+        Ok(text + "-----END " + LABEL + "-----\n")
+    }
+
+    /// Returns the part of the key that may be encrypted, and the place of the private numbers.
+    fn body(&self) -> Result<(Vec<u8>, Range<usize>), Error> {
         let check: [u8; 4] = random::array()?;
         let mut body = [check, check].concat();
         put(&mut body, self.public.kind.word().as_bytes());
@@ -217,6 +245,7 @@ impl Private {
             }
             _ => self.public.put(&mut body),
         }
+        let start = body.len();
         for secret in &self.secrets {
             match self.public.kind {
                 Kind::Ed25519 => put(
@@ -226,25 +255,11 @@ impl Private {
                 _ => put_number(&mut body, secret),
             }
         }
+        let secrets = start..body.len();
         put(&mut body, b"");
         let padding = 8 - body.len() % 8;
         body.extend((1..).take(padding));
-        let mut whole = MAGIC.to_vec();
-        put(&mut whole, NONE);
-        put(&mut whole, NONE);
-        put(&mut whole, b"");
-        whole.extend(1u32.to_be_bytes());
-        put(&mut whole, &self.public.blob());
-        put(&mut whole, &body);
-        let encoded = base64::encode(&whole);
-        let lines = encoded.as_bytes().chunks(LINE);
-        let lines: Vec<String> = lines
-            .map(|line| String::from_utf8_lossy(line).into_owned())
-            .collect();
-        Ok(format!(
-            "-----BEGIN {LABEL}-----\n{}\n-----END {LABEL}-----\n",
-            lines.join("\n")
-        ))
+        Ok((body, secrets))
     }
 
     /// Returns the text of the key in a format that openssl reads.

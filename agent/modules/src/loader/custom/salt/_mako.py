@@ -4,37 +4,6 @@ import sys
 import urllib.parse
 
 
-class Commands:
-    """__salt__ of templates: as in Salt, `cmd.run` uses a shell."""
-
-    def __init__(self, functions):
-        self.functions = functions
-
-    def __getitem__(self, name):
-        return self.functions["cmd.shell" if name == "cmd.run" else name]
-
-    def __contains__(self, name):
-        return name in self.functions
-
-    def __iter__(self):
-        return iter(self.functions)
-
-    def __getattr__(self, module):
-        named = getattr(self.functions, module)
-        return Shell(named) if module == "cmd" else named
-
-    def get(self, name, default=None):
-        return self[name] if name in self else default
-
-
-class Shell:
-    def __init__(self, module):
-        self.module = module
-
-    def __getattr__(self, name):
-        return getattr(self.module, "shell" if name == "run" else name)
-
-
 def lookup(salt, saltenv):
     """Returns the finder of included templates: file:// URLs, salt:// URLs, and paths below the file roots."""
     from mako.exceptions import TopLevelLookupException
@@ -72,7 +41,6 @@ def render(text, path, names):
         from mako.template import Template
     except ImportError:
         raise ImportError("The renderer mako needs the Python package Mako: install it for %s" % sys.executable)
-    names["salt"] = Commands(names["salt"])
     saltenv, sls = names.get("saltenv"), names.get("sls")
     if saltenv:
         finder = lookup(names["salt"], saltenv)
