@@ -224,7 +224,7 @@ fn templates_of_mako_include_others_and_call_functions() {
 fn mako_without_its_package_or_python_says_what_to_install() {
     let scratch = machine();
     mako_tree(&scratch);
-    // A module that cannot be imported stands in the place of the package.
+    // This module cannot be imported, and precedes the package.
     scratch.write("no/mako/__init__.py", "raise ImportError('none')\n");
     let output = in_recorded_environment(Command::new(&program()[0]).args(&program()[1..]))
         .args(["-c", &scratch.path().join("etc").display().to_string()])

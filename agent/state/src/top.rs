@@ -54,12 +54,7 @@ impl Request {
 /// # Errors
 /// Faults of the top files.
 pub fn matched(cx: &Exec, request: &Request) -> Result<Matched, Vec<Fault>> {
-    let top = merged(cx, request)?;
-    let faults = verify(&top);
-    if !faults.is_empty() {
-        return Err(faults);
-    }
-    let mut matched = select(cx, &top, request.saltenv.as_deref())?;
+    let mut matched = matched_by_files(cx, request)?;
     let others = cx.shared.sources.master_tops(cx);
     let others = others.map_err(|error| vec![Fault::new(error.to_string())])?;
     add_others(&mut matched, &others, cx.opts().flag("master_tops_first"));
@@ -70,6 +65,19 @@ pub fn matched(cx: &Exec, request: &Request) -> Result<Matched, Vec<Fault>> {
         ));
     }
     Ok(matched)
+}
+
+/// Returns the SLS that the top files alone assign to this minion.
+///
+/// # Errors
+/// Faults of the top files.
+pub fn matched_by_files(cx: &Exec, request: &Request) -> Result<Matched, Vec<Fault>> {
+    let top = merged(cx, request)?;
+    let faults = verify(&top);
+    if !faults.is_empty() {
+        return Err(faults);
+    }
+    select(cx, &top, request.saltenv.as_deref())
 }
 
 /// Returns the merged top files: `state.show_top` without the matching.

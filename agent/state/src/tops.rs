@@ -1,5 +1,6 @@
-//! Sources of top file data besides the top files (`master_tops`): the command of `ext_nodes`, and
-//! custom modules of `_tops`. If a source fails, that is an error; its data is never taken as empty.
+//! Sources of top file data in addition to the top files (`master_tops`): the command of
+//! `ext_nodes`, and custom modules of `_tops`. If a source fails, that is an error; its data is never
+//! taken as empty.
 
 use value::{Map, Value, merge};
 

@@ -49,7 +49,7 @@ impl Assertion {
         all.find(|(_, known, _)| *known == name).map(|row| row.0)
     }
 
-    /// Returns the sign that stands for this assertion in the details of a result.
+    /// Returns the sign of this assertion in the details of a result.
     pub(super) fn sign(self) -> &'static str {
         let mut all = ALL.iter();
         all.find(|(known, ..)| *known == self)
@@ -117,7 +117,7 @@ impl Assertion {
     }
 }
 
-/// Returns the truth value of a text; other values as they are.
+/// Returns the truth value of a text, and other values unchanged.
 fn truth(returned: &Value) -> Value {
     match returned {
         Value::Str(text) => Value::Bool(!text.is_empty()),
@@ -161,7 +161,7 @@ fn order(sign: &str, left: &Value, right: &Value) -> Result<Ordering, String> {
 }
 
 /// Converts the expected value to the type of the return, as Python does. A value that cannot be
-/// converted stays as it is.
+/// converted is returned unchanged.
 pub(super) fn cast(expected: &Value, returned: &Value) -> Value {
     let converted = match returned {
         Value::Bool(_) if expected.as_str() == Some("False") => Some(false.into()),

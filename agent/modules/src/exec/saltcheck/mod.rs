@@ -60,7 +60,7 @@ state::exec_module! {
 
     /// Run the tests of SLS files, like `run_state_tests`.
     ///
-    ///     salt-ssh '*' saltcheck.run_state_tests_ssh nginx
+    ///     salt-call saltcheck.run_state_tests_ssh nginx
     fn run_state_tests_ssh(RunStateTestsSsh {
         /// The names of the SLS files or of files with tests: a list, or a text with commas.
         state: Value,

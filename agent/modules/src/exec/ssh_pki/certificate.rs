@@ -214,7 +214,7 @@ impl Certificate {
     /// When it is no certificate.
     pub(crate) fn load_unverified(given: &Value) -> Result<Self, Error> {
         match identity(&source(given)?) {
-            Identity::Certificate(certificate) => Ok(certificate),
+            Identity::Certificate(certificate) => Ok(*certificate),
             Identity::Key(key) => Err(no_certificate(&key)),
             Identity::Unsupported(word) => Err(unsupported(&word)),
             Identity::Invalid => Err(INVALID.into()),

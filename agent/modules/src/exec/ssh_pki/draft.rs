@@ -202,8 +202,8 @@ impl Draft {
         let key_id = text(args, "key_id");
         let principals = principals(args)?;
         let ttl = seconds(args.get("ttl").unwrap_or(&Value::Null))?.unwrap_or(default);
-        let valid_after = time(args, "not_before")?.unwrap_or(now() as u64);
-        let valid_before = time(args, "not_after")?.unwrap_or((now() + ttl) as u64);
+        let valid_after = time(args, "not_before")?.unwrap_or_else(|| now() as u64);
+        let valid_before = time(args, "not_after")?.unwrap_or_else(|| (now() + ttl) as u64);
         Ok(Self {
             has_serial: given(args, "serial_number").is_some(),
             has_key_id: key_id.is_some(),
@@ -401,7 +401,7 @@ fn merge_period(args: &mut Map, policy: &mut Map) -> Result<(), Error> {
         None => default,
     };
     let mut wanted = of(args.remove("ttl"))?;
-    let start = time(args, "not_before")?.unwrap_or(now() as u64) as f64;
+    let start = time(args, "not_before")?.unwrap_or_else(|| now() as u64) as f64;
     if let Some(end) = time(args, "not_after")? {
         // It overrides the period.
         wanted = Some(end as f64 - start);

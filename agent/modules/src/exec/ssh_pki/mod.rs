@@ -266,10 +266,10 @@ fn remote(cx: &Exec, server: &str, policy: &str, mut args: Map) -> Result<Certif
     }
     args.retain(|_, value| !value.is_null());
     let words = [policy.into(), args.into(), false.into()];
-    let told = call_ca_server(cx, server, SIGN, words)?;
-    Certificate::load(cx, &told).map_err(|_| {
-        let told = told.to_text();
-        Error::refused(format!("ca_server did not return a certificate: {told}"))
+    let answer = call_ca_server(cx, server, SIGN, words)?;
+    Certificate::load(cx, &answer).map_err(|_| {
+        let answer = answer.to_text();
+        Error::refused(format!("ca_server did not return a certificate: {answer}"))
     })
 }
 
@@ -447,8 +447,8 @@ fn sign_remote_certificate(cx: &Exec, args: SignRemoteCertificate) -> Result<Val
         Ok(data) => (data, Vec::new()),
         Err(error) => (Value::Null, vec![Value::from(error.to_string())]),
     };
-    let told = Map::new().with("data", data);
-    Ok(told.with("errors", Value::list(errors)).into())
+    let answer = Map::new().with("data", data);
+    Ok(answer.with("errors", Value::list(errors)).into())
 }
 
 /// Returns a certificate for another minion, or the signing policy without secrets.

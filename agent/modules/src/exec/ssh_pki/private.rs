@@ -64,6 +64,22 @@ struct Envelope {
     is_encrypted: bool,
     public: Public,
     body: Vec<u8>,
+    /// The file in the lines that ssh-keygen expects.
+    text: String,
+}
+
+/// Returns the lines of an encoded key, without their ends.
+fn lines(whole: &[u8]) -> Vec<String> {
+    let encoded = base64::encode(whole);
+    let lines = encoded.as_bytes().chunks(LINE);
+    lines
+        .map(|line| String::from_utf8_lossy(line).into_owned())
+        .collect()
+}
+
+fn text_of(lines: &[String]) -> String {
+    let lines = lines.join("\n");
+    format!("-----BEGIN {LABEL}-----\n{lines}\n-----END {LABEL}-----\n")
 }
 
 fn envelope(bytes: &[u8]) -> Option<Envelope> {
@@ -77,6 +93,7 @@ fn envelope(bytes: &[u8]) -> Option<Envelope> {
         is_encrypted: cipher != NONE || derivation != NONE,
         public: Public::from_blob(reader.string()?)?,
         body: reader.string()?.to_vec(),
+        text: text_of(&lines(&whole)),
     })
 }
 
@@ -125,7 +142,7 @@ impl Private {
             (false, Some(_)) => Err(Refusal::NotEncrypted),
             (true, None) => Err(Refusal::NoPassphrase),
             (true, Some(passphrase)) => {
-                let plain = with_passphrase(cx, &bytes, passphrase, &["-N", ""])
+                let plain = with_passphrase(cx, found.text.as_bytes(), passphrase, &["-N", ""])
                     .map_err(Refusal::Other)?
                     .ok_or(Refusal::WrongPassphrase)?;
                 let found = envelope(&plain).filter(|found| !found.is_encrypted);
@@ -220,17 +237,11 @@ impl Private {
         // Four characters contain three bytes.
         let start = |byte: usize| (whole.len() - body.len() + byte) / 3 * 4 / LINE;
         let secrets = start(secrets.start)..=start(secrets.end);
-        let encoded = base64::encode(&whole);
-        let mut text = format!("-----BEGIN {LABEL}-----\n");
-        for (number, line) in encoded.as_bytes().chunks(LINE).enumerate() {
-            let line = String::from_utf8_lossy(line);
-            if secrets.contains(&number) {
-                secret::keep(&[], &(&*line).into());
-            }
-            text += &line;
-            text.push('\n');
+        let lines = lines(&whole);
+        for line in lines.get(secrets).unwrap_or_default() {
+            secret::keep(&[], &line.as_str().into());
         }
-        Ok(text + "-----END " + LABEL + "-----\n")
+        Ok(text_of(&lines))
     }
 
     /// Returns the part of the key that may be encrypted, and the place of the private numbers.

@@ -147,7 +147,7 @@ pub(crate) struct Public {
 /// The contents of a line that should be a key.
 pub(crate) enum Identity {
     Key(Public),
-    Certificate(Certificate),
+    Certificate(Box<Certificate>),
     /// The line has this type, which is unknown.
     Unsupported(String),
     /// The line is not valid.
@@ -344,7 +344,9 @@ pub(super) fn identity(line: &[u8]) -> Identity {
         return Identity::Invalid;
     };
     let found = match bare {
-        Some(_) => Certificate::read(kind, &blob).map(Identity::Certificate),
+        Some(_) => Certificate::read(kind, &blob)
+            .map(Box::new)
+            .map(Identity::Certificate),
         None => Public::from_blob(&blob)
             .filter(|key| key.kind == kind)
             .map(Identity::Key),

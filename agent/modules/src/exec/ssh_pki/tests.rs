@@ -23,16 +23,16 @@ fn authority(folder: &TempDir) -> (state::exec::Exec, String) {
 
 /// Returns the answer of an authority to a minion: the data, or the errors.
 fn signed(cx: &state::exec::Exec, policy: &str, kwargs: Map, id: &str) -> Result<Value, String> {
-    let told = cx
+    let answer = cx
         .call(
             "ssh_pki.sign_remote_certificate",
             vec![policy.into(), kwargs.into()],
             Map::new().with("__pub_id", id),
         )
         .unwrap();
-    let errors = told.get("errors").map(Value::texts).unwrap_or_default();
+    let errors = answer.get("errors").map(Value::texts).unwrap_or_default();
     match errors.is_empty() {
-        true => Ok(told.get("data").cloned().unwrap()),
+        true => Ok(answer.get("data").cloned().unwrap()),
         false => Err(errors.join("\n")),
     }
 }
@@ -60,13 +60,13 @@ fn a_requesting_minion_chooses_neither_the_signing_key_nor_paths_of_the_authorit
     let own = Private::generate(&cx, "ed25519", None).unwrap();
     let line = own.public.line();
     let asked = || Map::new().with("public_key", line.as_str());
-    let told = signed(
+    let answer = signed(
         &cx,
         "hosts",
         asked().with("copypath", folder.path().display().to_string()),
         "web1",
     );
-    let certificate = Certificate::load(&cx, &told.unwrap()).unwrap();
+    let certificate = Certificate::load(&cx, &answer.unwrap()).unwrap();
     assert_eq!(certificate.key, own.public);
     assert_eq!(certificate.contents.principals, [b"web1"]);
     let files = std::fs::read_dir(folder.path()).unwrap().count();
@@ -76,8 +76,8 @@ fn a_requesting_minion_chooses_neither_the_signing_key_nor_paths_of_the_authorit
         .with("valid_principals", Value::list(["root".into()]))
         .with("cert_type", "user")
         .with("ttl", "999d");
-    let told = signed(&cx, "hosts", more, "web1").unwrap();
-    let contents = Certificate::load(&cx, &told).unwrap().contents;
+    let answer = signed(&cx, "hosts", more, "web1").unwrap();
+    let contents = Certificate::load(&cx, &answer).unwrap().contents;
     assert_eq!(contents.principals, [b"web1"]);
     assert_eq!(contents.cert_type.name(), "host");
     assert!(contents.valid_before - contents.valid_after <= 86_400);
