@@ -348,7 +348,7 @@ fn a_report_says_of_each_sls_whether_it_runs() {
         &[
             "| runs as is | 4 |",
             "| will not run | 3 |",
-            "| all | 10 |",
+            "| all | 11 |",
             "## Will not run\n",
             "- `wrong` (srv/wrong.sls)\n",
         ],

@@ -24,7 +24,7 @@ pub(crate) enum Kind {
     Ed25519,
 }
 
-/// What is known of a kind of keys.
+/// The properties of a kind of keys.
 struct Facts {
     kind: Kind,
     /// The type in an encoded key.
