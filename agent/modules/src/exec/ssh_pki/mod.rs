@@ -502,7 +502,10 @@ fn is_permitted(cx: &Exec, minions: &str, id: &str) -> Result<bool, Error> {
     if matched.is_null() {
         return Err("Could not check minion match for compound expression. Is this minion allowed to run `match.compound_matches` on the master?".into());
     }
-    Ok(matched.get("res").and_then(Value::as_str) == Some(id))
+    let matched = matched
+        .get("res")
+        .ok_or("Invalid return value of match.compound_matches.")?;
+    Ok(matched.as_str() == Some(id))
 }
 
 fn verify_private_key(cx: &Exec, args: VerifyPrivateKey) -> Result<Value, Error> {
