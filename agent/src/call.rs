@@ -85,7 +85,7 @@ pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
         matches!(&call.request, Action::Call { fun, .. } if fun.starts_with("saltcheck."));
     let (cx, uplink) = connected(&call, Opts::new(opts), is_state || is_test)?;
     refuse_custom(&cx)?;
-    let jid = value::jid::new();
+    let jid = value::jid::of_process();
     let answer = answer(&cx, &call, &jid);
     progress::end(answer.as_ref().ok());
     let answer = answer?;

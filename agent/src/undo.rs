@@ -132,7 +132,7 @@ impl Undo {
     /// Does what was shown, as a separate run with its own record.
     fn act(mut self, shown: &Plan) -> Result<ExitCode, Failure> {
         let failed = |error: &dyn std::fmt::Display| Failure::new(Exit::Generic, error.to_string());
-        let own = jid::new();
+        let own = jid::of_process();
         let _lock =
             Lock::take(&self.cx, &own, "undo", Other::Refuse).map_err(|error| failed(&error))?;
         // Without this hold, the pruning of kept files for this run could remove those that the

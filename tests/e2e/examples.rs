@@ -239,9 +239,11 @@ fn by_module(functions: &[Declared], command: impl Fn(&Declared) -> String) -> V
     modules.into_values().collect()
 }
 
-/// The result of a command: its output and exit code.
+/// The result of a command.
 struct Ran {
     output: String,
+    /// The standard error, if the command writes it into the file `$0.errors`.
+    errors: String,
     code: i32,
 }
 
@@ -268,6 +270,7 @@ fn run(folder: &Path, groups: &[Vec<String>], seconds: &str) -> Vec<Vec<Ran>> {
         let code = fs::read_to_string(file("code")).unwrap();
         Ran {
             output: String::from_utf8_lossy(&fs::read(file("out")).unwrap()).into_owned(),
+            errors: fs::read_to_string(file("sh.errors")).unwrap_or_default(),
             code: code.trim().parse().unwrap(),
         }
     };
@@ -289,7 +292,7 @@ fn fault_of_run(ran: &Ran) -> Option<String> {
     };
     let fine = returns.map_or(0, |all| all.values().filter(|ret| is_fine(ret)).count());
     let is_complete = returns.is_some_and(|all| all.len() == fine) && fine > WATCHED.len();
-    (!is_complete).then(|| ran.output.clone())
+    (!is_complete).then(|| format!("{}\n{}\nexit code {}", ran.output, ran.errors, ran.code))
 }
 
 #[test]
@@ -303,7 +306,7 @@ fn the_examples_of_states_have_no_findings_and_run_in_test_mode() {
     write_tree(&folder.path().join("srv"), &functions);
     let mut commands = by_module(&functions, |function| {
         let sls = sls(function);
-        format!("salt-call --out=json state.apply {sls} test=True concurrent=True 2>/dev/null")
+        format!("salt-call --out=json state.apply {sls} test=True concurrent=True 2>\"$0.errors\"")
     });
     commands.push(vec!["pinch lint -c /etc/salt /srv/salt".to_owned()]);
     let mut ran = run(folder.path(), &commands, "120");

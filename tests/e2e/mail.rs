@@ -65,7 +65,7 @@ impl Server {
 }
 
 /// Makes an authority, and a certificate of it for localhost.
-fn certificates(folder: &Path) {
+pub(crate) fn certificates(folder: &Path) {
     let key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
     openssl(
         folder,

@@ -11,7 +11,7 @@ const TABLES: [&str; 4] = ["pgjsonb", "postgres", "mysql", "sqlite3"];
 const OTHERS: [&str; 1] = ["redis"];
 
 /// Returns the statements that the documentation has for a database.
-fn tables(database: &str) -> String {
+pub(crate) fn tables(database: &str) -> String {
     let page = corpus().join("../../packaging/docs/returners.md");
     let page = fs::read_to_string(page).unwrap();
     let mut blocks = page.split("```sql\n-- ").skip(1);

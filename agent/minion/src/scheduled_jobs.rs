@@ -340,7 +340,7 @@ impl ScheduledJobs {
         }
     }
 
-    /// Applies the states of the option `startup_states`.
+    /// Applies the states of the option `startup_states`. The returner of `ext_job_cache` gets their return.
     pub(crate) fn apply_startup_states(&self) {
         let opts = &self.opts;
         let (fun, arg) = match opts.text("startup_states").unwrap_or_default() {
@@ -357,10 +357,11 @@ impl ScheduledJobs {
                 ));
             }
         };
-        if let Err(error) = self
-            .launcher
-            .start(own_job(fun, arg, Map::new()), ReturnTo::Masters)
-        {
+        let job = Job {
+            ret: opts.text("ext_job_cache").unwrap_or_default().to_owned(),
+            ..own_job(fun, arg, Map::new())
+        };
+        if let Err(error) = self.launcher.start(job, ReturnTo::Masters) {
             log::error(format_args!("cannot start the startup states: {error}"));
         }
     }

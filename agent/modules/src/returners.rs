@@ -4,6 +4,8 @@
 #[cfg(feature = "notifications")]
 mod elasticsearch;
 pub mod follow;
+#[cfg(feature = "mail")]
+mod highstate;
 #[cfg(feature = "notifications")]
 mod http;
 #[cfg(feature = "notifications")]
@@ -41,6 +43,8 @@ struct Returner {
 const RETURNERS: &[Returner] = &[
     #[cfg(feature = "notifications")]
     elasticsearch::RETURNER,
+    #[cfg(feature = "mail")]
+    highstate::RETURNER,
     #[cfg(feature = "notifications")]
     http::RETURNER,
     #[cfg(feature = "notifications")]
@@ -185,7 +189,7 @@ fn looked_up(cx: &Exec, key: &str) -> Option<Value> {
         return Some(value.clone());
     }
     match cx.call_internal("config.option", vec![key.into()], Map::new()) {
-        Ok(value) => Some(value).filter(|value| value.is_true()),
+        Ok(value) => Some(value).filter(|value| !value.is_null() && value.as_str() != Some("")),
         Err(error) => {
             log::warning(format_args!(
                 "cannot look up the returner option {key} in grains and pillar: {error}"

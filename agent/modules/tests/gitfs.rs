@@ -7,17 +7,16 @@
     reason = "a test may break"
 )]
 
+mod pillar;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use modules::fileserver::roots::Roots;
 use sha2::{Digest, Sha256};
-use state::exec::Exec;
-use state::module::Error;
 use state::opts::Opts;
 use state::sources::Sources;
-use state::targets::{MinionReturn, Targets};
 use value::{Map, Value, json};
 
 /// The environments that are compared. `SHA_V1` is the number of a commit.
@@ -211,31 +210,8 @@ fn environments_files_folders_and_links_are_those_of_salt() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-struct NoTargets;
-
-impl Targets for NoTargets {
-    fn resolve(&self, _cx: &Exec, _tgt: &Value, _type: &str) -> Result<Vec<String>, Error> {
-        Ok(Vec::new())
-    }
-
-    fn run(
-        &self,
-        _cx: &Exec,
-        _ids: &[String],
-        _fun: &str,
-        _args: Vec<Value>,
-        _kwargs: Map,
-    ) -> Result<Vec<MinionReturn>, Error> {
-        Ok(Vec::new())
-    }
-
-    fn fire(&self, _cx: &Exec, _tag: &str, _data: Map) -> Result<(), Error> {
-        Ok(())
-    }
-}
-
 /// Returns the pillar of a configuration.
-fn pillar(repositories: &Repositories, name: &str, options: &Map) -> Map {
+fn pillar_of(repositories: &Repositories, name: &str, options: &Map) -> Map {
     let path = |below: &str| {
         repositories
             .scratch
@@ -252,16 +228,7 @@ fn pillar(repositories: &Repositories, name: &str, options: &Map) -> Map {
         .with("pillar_roots", own)
         .with("renderer", "jinja|yaml");
     opts.update(options.clone());
-    let opts = Opts::new(opts);
-    let sources = Box::new(Roots::states(&opts));
-    let mut cx = Exec::new(
-        opts.clone(),
-        &modules::REGISTRY,
-        sources,
-        Box::new(NoTargets),
-    );
-    cx.pillarenv = opts.text("pillarenv").map(str::to_owned);
-    Roots::states(&opts).pillar(&cx).unwrap()
+    pillar::compiled(opts)
 }
 
 /// The cases in which Salt leaves out a repository that cannot be used, which is an error of ours.
@@ -281,7 +248,7 @@ fn pillars_of_repositories_are_those_of_salt() {
     let mut wrong = Vec::new();
     for (name, options) in cases.as_map().unwrap().iter() {
         let name = name.to_text();
-        let ours = pillar(&repositories, &name, options.as_map().unwrap());
+        let ours = pillar_of(&repositories, &name, options.as_map().unwrap());
         let salt = answers.get(&name).unwrap();
         let is_as_wanted = match REFUSED.contains(&name.as_str()) {
             true => ours.contains("_errors"),

@@ -127,6 +127,9 @@ pub struct Context {
     pub dir: String,
     /// The variables: `grains`, `pillar`, `opts`, `sls`, `slspath`, `tpldir`, `data`, and so on.
     pub variables: Map,
+    /// The variables of the external pillar `stack`, which imported templates have as well: `__salt__`
+    /// and `__stack__` are added to them.
+    pub of_stack: Option<Map>,
     /// The variables that all templates of a run share: a change by one template is visible to the
     /// next.
     pub shared: jinja::SharedVariables,

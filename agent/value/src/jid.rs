@@ -17,13 +17,30 @@ const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 /// job ids of a process are equal.
 #[must_use]
 pub fn new() -> String {
-    let now = SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default();
-    let now = u64::try_from(now.as_micros()).unwrap_or_default();
+    let now = now();
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
     *last = now.max(*last + 1);
     from_micros(*last)
+}
+
+/// Returns the job id of a process that runs one job. Its milliseconds are those of the current time, and
+/// its last three digits those of the process id: processes that start in the same microsecond have
+/// different job ids.
+#[must_use]
+pub fn of_process() -> String {
+    from_micros(at(now(), std::process::id()))
+}
+
+fn at(now: u64, pid: u32) -> u64 {
+    now / 1000 * 1000 + u64::from(pid % 1000)
+}
+
+/// Returns the microseconds since 1970.
+fn now() -> u64 {
+    let now = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    u64::try_from(now.as_micros()).unwrap_or_default()
 }
 
 /// Returns the current time in UTC, in the form of `_stamp` in events:
@@ -172,6 +189,19 @@ mod tests {
         assert!(jids.is_sorted() && jids.iter().all(|jid| is_jid(jid)));
         jids.dedup();
         assert_eq!(jids.len(), 1000);
+    }
+
+    #[test]
+    fn processes_that_start_at_the_same_time_have_different_ones() {
+        assert_eq!(
+            from_micros(at(951_782_400_123_456, 7)),
+            "20000229000000123007"
+        );
+        assert_eq!(
+            from_micros(at(951_782_400_123_456, 65_008)),
+            "20000229000000123008"
+        );
+        assert!(is_jid(&of_process()));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use value::json::{self, Layout};
 use value::{Map, Value};
 
 /// The options whose values are compared.
-const VALUES: [&str; 22] = [
+const VALUES: [&str; 23] = [
     "auto_accept",
     "autoreject_file",
     "autosign_file",
@@ -20,6 +20,7 @@ const VALUES: [&str; 22] = [
     "event_return",
     "event_return_blacklist",
     "event_return_whitelist",
+    "ext_job_cache",
     "ext_pillar",
     "keep_jobs_seconds",
     "master_job_cache",

@@ -38,7 +38,7 @@ use crate::daemon::repositories::Updates;
 use crate::daemon::session::Session;
 use crate::daemon::signals::Reread;
 use crate::data::Data;
-use crate::event_return::{EventReturn, Following, Kind};
+use crate::event_return::{EventReturn, Following, LogOption};
 use crate::events::Events;
 use crate::hook::Settings;
 use crate::jobs::Jobs;
@@ -394,11 +394,12 @@ pub(crate) fn wheel_alone(opts: Opts, fun: &str, arg: Vec<Value>) -> Result<Valu
 
 /// Returns the returners that follow the log.
 fn followed(event_return: &EventReturn) -> Result<Vec<Following>, Error> {
-    let of_kind = |kind: Kind| {
-        let returners = event_return.returners(kind);
-        returners.map_err(Error::option(kind.option()))
-    };
-    Ok([of_kind(Kind::Events)?, of_kind(Kind::Jobs)?].concat())
+    let mut all = Vec::new();
+    for option in LogOption::ALL {
+        let returners = event_return.returners(option);
+        all.extend(returners.map_err(Error::option(option.name()))?);
+    }
+    Ok(all)
 }
 
 /// Runs the master until SIGTERM or SIGINT. Calls `when_it_listens` once the master listens, and

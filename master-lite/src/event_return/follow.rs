@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use link::wait::{pause, until};
-use modules::returners::follow::{self, Batch as Handed, Kind, Record};
+use modules::returners::follow::{self, Batch as Handed, Record};
 use reactor::{Limits, Templates};
 use smol::future::{FutureExt, pending, poll_once};
 use state::exec::Exec;
 use value::log;
 
-use super::EventReturn;
 use super::batch::{Batch, Filter, Lost, Page, Queue};
+use super::{EventReturn, LogOption};
 use crate::runs::Runners;
 use crate::store::{Command, Error, Seen, Store, Watch};
 
@@ -28,7 +28,7 @@ const REPEAT: Duration = Duration::from_secs(3600);
 
 /// A returner and its progress in the log.
 pub(super) struct Follower {
-    kind: Kind,
+    option: LogOption,
     returner: String,
     /// The last event of the log at the beginning, until the returner was prepared for the log.
     unprepared: Option<u64>,
@@ -55,11 +55,11 @@ impl Follower {
     /// Returns a follower that continues at the returner's cursor, or begins with the next event.
     pub(super) async fn begin(
         service: &EventReturn,
-        (kind, returner): (Kind, String),
+        (option, returner): (LogOption, String),
     ) -> Result<Self, Error> {
         let (store, watch) = (service.store.clone(), service.store.watch());
         let last = watch.first().saturating_sub(1);
-        let name = super::cursor(kind, &returner);
+        let name = super::cursor(option, &returner);
         let done = match store.cursor(&name)? {
             // A store that was restored may have an older log.
             Some(done) => done.min(last),
@@ -70,11 +70,11 @@ impl Follower {
             }
         };
         Ok(Self {
-            kind,
+            option,
             returner,
             unprepared: Some(last),
-            filter: Arc::new(service.filter(kind)),
-            queue: service.queue(kind),
+            filter: Arc::new(service.filter(option)),
+            queue: service.queue(option),
             runners: service.runners.clone(),
             store,
             end: watch.first(),
@@ -95,7 +95,7 @@ impl Follower {
                 if let Err(error) = self.read().await {
                     log::error(format_args!(
                         "{}: cannot read the events for the returner {}, retrying: {error}",
-                        self.kind.option(),
+                        self.option.name(),
                         self.returner
                     ));
                     pause(BREATH).await;
@@ -112,12 +112,12 @@ impl Follower {
 
     /// Logs an error if the returner cannot get events now.
     async fn tell_missing(&self) {
-        let (kind, returner) = (self.kind, self.returner.clone());
-        let look = move |cx: &Exec| follow::lacks(cx, kind, &returner);
+        let (option, returner) = (self.option, self.returner.clone());
+        let look = move |cx: &Exec| follow::lacks(cx, option.kind(), &returner);
         if let Some(why) = self.with_context(look).await {
             log::error(format_args!(
                 "The option {} cannot be followed yet: {why}. Events wait in the log until then.",
-                kind.option()
+                option.name()
             ));
         }
     }
@@ -156,7 +156,7 @@ impl Follower {
         let Lost { count, first, last } = lost;
         log::error(format_args!(
             "{}: the returner {} has lost {count} events between the numbers {first} and {last}: the log dropped them before they were handed over. To keep more events, raise keep_events_bytes.",
-            self.kind.option(),
+            self.option.name(),
             self.returner
         ));
     }
@@ -171,7 +171,7 @@ impl Follower {
             if failures.is_new(&error) {
                 log::error(format_args!(
                     "{}: the returner {} cannot store the batch of {} up to event {last}, trying again in {} s: {error}",
-                    self.kind.option(),
+                    self.option.name(),
                     self.returner,
                     records.len(),
                     retry.as_secs()
@@ -183,7 +183,7 @@ impl Follower {
         if failures.count > 0 {
             log::info(format_args!(
                 "{}: the returner {} works again, after {} failures",
-                self.kind.option(),
+                self.option.name(),
                 self.returner,
                 failures.count
             ));
@@ -193,7 +193,7 @@ impl Follower {
 
     /// Passes events to the returner. Returns the reason if that fails.
     async fn attempt(&mut self, records: &Arc<[Record]>) -> Result<(), String> {
-        let (kind, returner, place) = (self.kind, self.returner.clone(), self.place());
+        let (kind, returner, place) = (self.option.kind(), self.returner.clone(), self.place());
         if let Some(last) = self.unprepared {
             let (returner, place) = (returner.clone(), place.clone());
             let prepare = move |cx: &Exec| follow::begin(cx, kind, &returner, &place, last);
@@ -217,7 +217,7 @@ impl Follower {
 
     /// Returns the name of the cursor.
     fn place(&self) -> String {
-        super::cursor(self.kind, &self.returner)
+        super::cursor(self.option, &self.returner)
     }
 
     /// Drops the context, so that the next attempt loads changed files.
@@ -280,7 +280,7 @@ impl Follower {
         let (name, sequence) = (self.place(), Some(done));
         let kept = self.store.later(Command::Cursor { name, sequence });
         if let Err(error) = kept.await {
-            log::error(format_args!("{}: {error}", self.kind.option()));
+            log::error(format_args!("{}: {error}", self.option.name()));
         }
     }
 }

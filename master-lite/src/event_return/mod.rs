@@ -1,5 +1,5 @@
-//! `event_return` and `master_job_cache`: the events of the master's log, and those of jobs, are handed
-//! to returners.
+//! `event_return`, `master_job_cache` and `ext_job_cache`: the events of the master's log, and those of
+//! jobs, are handed to returners.
 //!
 //! Each returner has a separate task with a cursor in the log ([`follow`]). An event is handed over
 //! at least once and in the order of the log, also if the master is killed or the returner fails for
@@ -14,8 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use link::wait::pause;
-pub(crate) use modules::returners::follow::Kind;
-use modules::returners::follow::{clean as clean_now, never_takes};
+use modules::returners::follow::{Kind, clean as clean_now, never_takes};
 use smol::Task;
 use state::opts::Opts;
 use value::{Map, Value, log};
@@ -27,11 +26,46 @@ use crate::store::{Command, Error, Store};
 use batch::{Filter, Queue};
 use follow::Follower;
 
-/// An option that names a returner, and the returner.
-pub(crate) type Following = (Kind, String);
+/// An option that names returners of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LogOption {
+    /// All events.
+    EventReturn,
+    /// Jobs and returns.
+    MasterJobCache,
+    /// Jobs. The minions store their returns with the same returner.
+    ExtJobCache,
+}
 
-/// The tags of the events of new jobs and of returns.
-const JOBS: [&str; 2] = ["salt/job/*/new", "salt/job/*/ret/*"];
+impl LogOption {
+    /// All of them.
+    pub(crate) const ALL: [Self; 3] = [Self::EventReturn, Self::MasterJobCache, Self::ExtJobCache];
+
+    /// Returns the name of the option.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::EventReturn => "event_return",
+            Self::MasterJobCache => "master_job_cache",
+            Self::ExtJobCache => "ext_job_cache",
+        }
+    }
+
+    /// Returns the functions that the returner must have.
+    const fn kind(self) -> Kind {
+        match self {
+            Self::EventReturn => Kind::Events,
+            Self::MasterJobCache | Self::ExtJobCache => Kind::Jobs,
+        }
+    }
+}
+
+/// An option that names a returner, and the returner.
+pub(crate) type Following = (LogOption, String);
+
+/// The tags of the events of new jobs.
+const NEW_JOBS: &str = "salt/job/*/new";
+/// The tags of the events of returns.
+const RETURNS: &str = "salt/job/*/ret/*";
 
 /// The interval at which returners of jobs remove old ones.
 const CLEAN_EVERY: Duration = Duration::from_secs(3600);
@@ -40,13 +74,13 @@ const CLEAN_EVERY: Duration = Duration::from_secs(3600);
 const BEGUN: &str = "salt/event_listen/start";
 
 /// Returns the name of a returner's cursor in the log.
-fn cursor(kind: Kind, returner: &str) -> String {
-    format!("{}/{returner}", kind.option())
+fn cursor(option: LogOption, returner: &str) -> String {
+    format!("{}/{returner}", option.name())
 }
 
 /// Returns the returner whose cursor has this name.
-pub(crate) fn of_cursor(kind: Kind, name: &str) -> Option<&str> {
-    name.strip_prefix(kind.option())?.strip_prefix('/')
+pub(crate) fn of_cursor(option: LogOption, name: &str) -> Option<&str> {
+    name.strip_prefix(option.name())?.strip_prefix('/')
 }
 
 /// The service that hands the events of the log to the returners of `event_return`.
@@ -62,12 +96,13 @@ impl EventReturn {
     /// that can never get events.
     ///
     /// # Errors
-    /// When there is such a returner.
-    pub(crate) fn returners(&self, kind: Kind) -> Result<Vec<Following>, String> {
+    /// When there is such a returner. A returner of `ext_job_cache` that only minions can use is no error
+    /// but a warning in the log, as in Salt.
+    pub(crate) fn returners(&self, option: LogOption) -> Result<Vec<Following>, String> {
         let mut names: Vec<String> = Vec::new();
-        for name in self.opts.get(kind.option()).map_or(Vec::new(), names_of) {
+        for name in self.opts.get(option.name()).map_or(Vec::new(), names_of) {
             // The store of this program is the local cache of jobs.
-            let is_own = kind == Kind::Jobs && name == "local_cache";
+            let is_own = option.kind() == Kind::Jobs && name == "local_cache";
             if !is_own && !names.contains(&name) {
                 names.push(name);
             }
@@ -76,11 +111,17 @@ impl EventReturn {
             return Ok(Vec::new());
         }
         let cx = self.runners.context(false);
-        let never = |name: &String| never_takes(&cx, kind, name);
-        match names.iter().find_map(never) {
-            Some(why) => Err(why),
-            None => Ok(names.into_iter().map(|name| (kind, name)).collect()),
+        let mut all = Vec::new();
+        for name in names {
+            match never_takes(&cx, option.kind(), &name) {
+                None => all.push((option, name)),
+                Some(why) if option == LogOption::ExtJobCache => log::warning(format_args!(
+                    "ext_job_cache: only the returns of minions are stored, not the jobs: {why}"
+                )),
+                Some(why) => return Err(why),
+            }
         }
+        Ok(all)
     }
 
     /// Begins to follow the log for these returners, until the returned tasks are dropped.
@@ -93,14 +134,17 @@ impl EventReturn {
         for following in all {
             let follower = Follower::begin(self, following.clone()).await?;
             tasks.push(smol::spawn(follower.run()));
-            if following.0 == Kind::Jobs {
+            if following.0 == LogOption::MasterJobCache {
                 tasks.push(smol::spawn(clean(
                     self.runners.clone(),
                     following.1.clone(),
                 )));
             }
         }
-        if all.iter().any(|(kind, _)| *kind == Kind::Events) {
+        if all
+            .iter()
+            .any(|(option, _)| *option == LogOption::EventReturn)
+        {
             self.events.fire(BEGUN, Map::new()).await;
         }
         Ok(tasks)
@@ -110,9 +154,12 @@ impl EventReturn {
     /// returner is added again, it begins with new events.
     async fn forget_others(&self, all: &[Following]) -> Result<(), Error> {
         for name in self.store.cursors()? {
-            let is_of = |kind| of_cursor(kind, &name).is_some();
-            let is_named = || all.iter().any(|(kind, known)| cursor(*kind, known) == name);
-            if [Kind::Events, Kind::Jobs].into_iter().any(is_of) && !is_named() {
+            let is_of = |option| of_cursor(option, &name).is_some();
+            let is_named = || {
+                all.iter()
+                    .any(|(option, known)| cursor(*option, known) == name)
+            };
+            if LogOption::ALL.into_iter().any(is_of) && !is_named() {
                 let sequence = None;
                 self.store.apply(Command::Cursor { name, sequence }).await?;
             }
@@ -121,24 +168,26 @@ impl EventReturn {
     }
 
     /// Returns the events that are handed over. The lists of the configuration are for all events.
-    fn filter(&self, kind: Kind) -> Filter {
-        match kind {
-            Kind::Events => Filter {
+    fn filter(&self, option: LogOption) -> Filter {
+        let only = |tags: &[&str]| Filter {
+            only: tags.iter().map(|tag| (*tag).to_owned()).collect(),
+            never: Vec::new(),
+        };
+        match option {
+            LogOption::EventReturn => Filter {
                 only: self.opts.texts("event_return_whitelist"),
                 never: self.opts.texts("event_return_blacklist"),
             },
-            Kind::Jobs => Filter {
-                only: JOBS.map(str::to_owned).into(),
-                never: Vec::new(),
-            },
+            LogOption::MasterJobCache => only(&[NEW_JOBS, RETURNS]),
+            LogOption::ExtJobCache => only(&[NEW_JOBS]),
         }
     }
 
     /// Returns the queue. Jobs are handed over at once.
-    fn queue(&self, kind: Kind) -> Queue {
-        match kind {
-            Kind::Jobs => Queue::new(None, None),
-            Kind::Events => Queue::new(
+    fn queue(&self, option: LogOption) -> Queue {
+        match option {
+            LogOption::MasterJobCache | LogOption::ExtJobCache => Queue::new(None, None),
+            LogOption::EventReturn => Queue::new(
                 self.opts.int("event_return_queue"),
                 self.opts.int("event_return_queue_max_seconds"),
             ),

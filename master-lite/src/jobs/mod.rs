@@ -200,10 +200,11 @@ impl Jobs {
     /// Publishes a job to these minions, once its record is on the disk.
     pub(crate) async fn publish_to(
         &self,
-        asked: Publish,
+        mut asked: Publish,
         user: &str,
         (minions, missing): Matched,
     ) -> Result<Published, String> {
+        self.add_external_cache(&mut asked.ret);
         let mut jid = match &asked.jid {
             Some(jid) if jid::is_jid(jid) => jid.clone(),
             Some(other) => return Err(format!("invalid job id {other:?}")),
@@ -226,6 +227,15 @@ impl Jobs {
             patience: Duration::ZERO,
         };
         Ok(self.hand_out(&asked, user, jid, whom))
+    }
+
+    /// Adds the returner of the option `ext_job_cache` to the returners of a job.
+    fn add_external_cache(&self, returners: &mut String) {
+        let cache = self.opts.text("ext_job_cache").unwrap_or_default();
+        if !cache.is_empty() && !returners.split(',').any(|name| name == cache) {
+            let comma = if returners.is_empty() { "" } else { "," };
+            returners.extend([comma, cache]);
+        }
     }
 
     /// Sends a job whose record is already on the disk.

@@ -10,7 +10,7 @@ use value::log;
 
 use super::text::{Text, seconds};
 use crate::cluster::Cluster;
-use crate::event_return::{self, Kind};
+use crate::event_return::{self, LogOption};
 use crate::http::{Answer, Head, Limits, Rates, Refusal, Request, Server, Service};
 use crate::jobs::minions::Minions;
 use crate::jobs::waiting::Waiting;
@@ -260,22 +260,25 @@ impl Measured {
     /// Appends how far each returner of the log is behind, if there are any.
     fn returners(&self, text: &mut Text) -> Result<(), Error> {
         let help = "Events in the log that a returner of event_return has not got.";
-        let events = (Kind::Events, "event_return_behind_events");
+        let events = (LogOption::EventReturn, "event_return_behind_events");
         self.behind_of(text, events, help)?;
         let help = "Events in the log that a returner of master_job_cache has not got.";
-        let jobs = (Kind::Jobs, "master_job_cache_behind_events");
-        self.behind_of(text, jobs, help)
+        let jobs = (LogOption::MasterJobCache, "master_job_cache_behind_events");
+        self.behind_of(text, jobs, help)?;
+        let help = "Events in the log whose jobs a returner of ext_job_cache has not got.";
+        let loads = (LogOption::ExtJobCache, "ext_job_cache_behind_events");
+        self.behind_of(text, loads, help)
     }
 
     fn behind_of(
         &self,
         text: &mut Text,
-        (kind, metric): (Kind, &'static str),
+        (option, metric): (LogOption, &'static str),
         help: &'static str,
     ) -> Result<(), Error> {
         let mut behind = BTreeMap::<String, u64>::new();
         for name in self.store.cursors()? {
-            if let Some(returner) = event_return::of_cursor(kind, &name) {
+            if let Some(returner) = event_return::of_cursor(option, &name) {
                 behind.insert(returner.to_owned(), self.behind(&name)?);
             }
         }

@@ -39,34 +39,7 @@ start_master() {
     echo "the master does not start"
     exit 1
 }
-count() {
-    case $1 in
-    pgjsonb) psql --tuples-only --no-align jsonb -c "$2" ;;
-    postgres) psql --tuples-only --no-align text -c "$2" ;;
-    mysql) sql --batch --skip-column-names salt -e "$2" ;;
-    sqlite3) sqlite3 "$dir/salt.db" ".timeout 5000" "$2" ;;
-    esac
-}
-start_postgres() {
-    # The processes of the killed server need a moment to end.
-    for _ in $(seq 100); do
-        as_postgres $bin/pg_ctl --pgdata=/var/lib/postgresql/data --wait --timeout=60 --silent --log=/var/lib/postgresql/log \
-            --options="-k $dir/run -c listen_addresses='' -c fsync=off" start >/dev/null 2>&1 && return
-        sleep 0.2
-    done
-}
-start_mariadb() {
-    setsid mariadbd --no-defaults --user=mysql --datadir=/var/lib/mysql --socket="$dir/run/mysql.sock" $network --skip-log-bin \
-        --innodb-buffer-pool-size=16M >>/var/lib/mysql/log 2>&1 </dev/null &
-    for _ in $(seq 600); do
-        sql -e 'SELECT 1' >/dev/null 2>&1 && return
-        sleep 0.1
-    done
-}
-# The server of mariadb.sh does not sync what is committed.
-sql -e SHUTDOWN
-while [ -S "$dir/run/mysql.sock" ]; do sleep 0.1; done
-start_mariadb
+sync_mariadb
 start_master
 "$program" salt-minion -c "$dir/minion/etc" >>"$dir/calls.log" 2>&1 </dev/null &
 minion=$!
@@ -82,7 +55,7 @@ for round in $(seq "$rounds"); do
         sleep 0.2
     done
     case $((round % 4)) in
-    0) kill -9 "$(head -n 1 /var/lib/postgresql/data/postmaster.pid)" && start_postgres ;;
+    0) kill -9 "$(head -n 1 /var/lib/postgresql/data/postmaster.pid)" && start_postgres off ;;
     1) kill -9 "$(pgrep -n -f "mariadbd.*$dir/run/mysql.sock")" && start_mariadb ;;
     *) kill -9 "$master" && wait "$master" 2>/dev/null || : && start_master ;;
     esac

@@ -28,6 +28,38 @@ stop_servers() {
     sql -e SHUTDOWN
     redis shutdown nosave || :
 }
+# count KIND QUERY: prints the answer of the database of a returner.
+count() {
+    case $1 in
+    pgjsonb) psql --tuples-only --no-align jsonb -c "$2" ;;
+    postgres) psql --tuples-only --no-align text -c "$2" ;;
+    mysql) sql --batch --skip-column-names salt -e "$2" ;;
+    sqlite3) sqlite3 "$dir/salt.db" ".timeout 5000" "$2" ;;
+    esac
+}
+# start_postgres on|off: starts the server, which syncs or does not sync what is committed.
+start_postgres() {
+    # The processes of the killed server need a moment to end.
+    for _ in $(seq 100); do
+        as_postgres $bin/pg_ctl --pgdata=/var/lib/postgresql/data --wait --timeout=60 --silent --log=/var/lib/postgresql/log \
+            --options="-k $dir/run -c listen_addresses='' -c fsync=$1" start >/dev/null 2>&1 && return
+        sleep 0.2
+    done
+}
+start_mariadb() {
+    setsid mariadbd --no-defaults --user=mysql --datadir=/var/lib/mysql --socket="$dir/run/mysql.sock" $network --skip-log-bin \
+        --innodb-buffer-pool-size=16M >>/var/lib/mysql/log 2>&1 </dev/null &
+    for _ in $(seq 600); do
+        sql -e 'SELECT 1' >/dev/null 2>&1 && return
+        sleep 0.1
+    done
+}
+# The server of mariadb.sh does not sync what is committed.
+sync_mariadb() {
+    sql -e SHUTDOWN
+    while [ -S "$dir/run/mysql.sock" ]; do sleep 0.1; done
+    start_mariadb
+}
 mkdir -p "$dir/etc/minion.d"
 cat >"$dir/etc/minion.d/returners.conf" <<END
 id: m1

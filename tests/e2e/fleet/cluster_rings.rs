@@ -29,6 +29,10 @@ fn looked_up(masters: &Masters, number: usize, jobs: &[(String, Value)]) -> usiz
     jobs.iter().filter(is_shown).count()
 }
 
+/// The number of jobs whose returns are shared. Each of three masters keeps some of them in all but
+/// one of 10,000,000 runs.
+const JOBS: usize = 40;
+
 /// Runs jobs, and returns their numbers with their returns.
 fn run_jobs(masters: &Masters, count: usize) -> Vec<(String, Value)> {
     for number in 0..count {
@@ -94,7 +98,7 @@ fn masters_of_a_ring_share_the_returns_and_each_master_reads_them() {
         json!({"ring_id": "jobs", "members": "voters", "replicas": 1})
     );
     assert!(set["warning"].as_str().unwrap().contains("data is lost"));
-    let jobs = run_jobs(&masters, 12);
+    let jobs = run_jobs(&masters, JOBS);
     call(&masters, 1, &["cluster.route_set", "jobs", "jobs"]);
     let ring = call(&masters, 1, &["cluster.rings"])["rings"]["jobs"].clone();
     assert_eq!(
@@ -120,7 +124,7 @@ fn masters_of_a_ring_share_the_returns_and_each_master_reads_them() {
         + dropped(&shed["peers"][&names[2]]);
     // Each job is dropped by the two masters that do not keep it. The others are the acceptance of
     // keys and the pings of the preparation.
-    assert!(all_dropped >= 24, "{shed:#}");
+    assert!(all_dropped >= 2 * JOBS as u64, "{shed:#}");
     let kept = shed["local"]["kept"].as_u64().unwrap();
     assert!(kept > 0, "{shed:#}");
     let status = call(&masters, 2, &["cluster.shed_status"]);

@@ -1,4 +1,4 @@
-//! Tests of `event_return`: the events of the master's log go to returners.
+//! Tests of `event_return` and `ext_job_cache`: the events of the master's log go to returners.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -228,7 +228,7 @@ fn events_wait_for_each_other_and_for_a_restart() {
     assert_eq!(counts(), [0; 0]);
     fire(&fleet, 2);
     fleet.soon("three events are handed over", || counts() == [3]);
-    // A master that is killed may hand them over again.
+    // A master that ends before it has written its cursor hands them over again.
     super::masters::end_master(&mut fleet);
     configure(
         &fleet,
@@ -236,7 +236,11 @@ fn events_wait_for_each_other_and_for_a_restart() {
     );
     fleet.start_master();
     fire(&fleet, 3);
-    fleet.soon("one event has waited long enough", || counts() == [3, 1]);
+    fleet.soon("one event has waited long enough", || {
+        lines(&keep)
+            .last()
+            .is_some_and(|line| line.contains("my/3"))
+    });
 }
 
 #[test]
@@ -294,4 +298,63 @@ fn a_returner_that_never_takes_events_stops_the_start() {
         assert!(output.contains("the option `event_return`"), "{output}");
         assert!(output.contains(part), "{output}");
     }
+}
+
+#[test]
+fn the_external_job_cache_gets_jobs_from_the_master_and_returns_from_minions() {
+    let mut fleet = fleet("ext_job_cache: cache\nauto_accept: True\n", |_| ());
+    let out = fleet.path("cached");
+    let text = format!(
+        "def keep(*parts):\n    with open({:?}, 'a') as file:\n        file.write(' '.join(parts) + '\\n')\n\n\ndef save_load(jid, load, minions=None):\n    keep('job', jid, load['fun'])\n\n\ndef returner(ret):\n    keep('return', ret['jid'], ret['id'], str(ret['return']))\n",
+        out.display().to_string()
+    );
+    fleet.write("salt/_returners/cache.py", &text);
+    sync(&fleet);
+    fleet.start_minion("m1", "");
+    fleet.soon("the minion answers", || {
+        fleet.run(&["salt", "-t", "20", "m1", "test.ping"]).rc == Some(0)
+    });
+    let synced = fleet.run(&["salt", "-t", "60", "m1", "saltutil.sync_returners"]);
+    assert!(synced.out.contains("returners.cache"), "{}", synced.out);
+    let words = [
+        "salt",
+        "-t",
+        "60",
+        "--return=syslog",
+        "m1",
+        "test.echo",
+        "kept",
+    ];
+    assert_eq!(fleet.run(&words).rc, Some(0));
+    let jid = || {
+        let lines = lines(&out);
+        let line = lines.iter().find(|line| line.ends_with(" test.echo"))?;
+        line.split(' ').nth(1).map(str::to_owned)
+    };
+    fleet.soon("the job is stored", || jid().is_some());
+    let jid = jid().unwrap();
+    let wanted = format!("return {jid} m1 kept");
+    fleet.soon("the minion stores its return", || {
+        lines(&out).contains(&wanted)
+    });
+    // Each is there once, and the master has the job as well.
+    for line in [wanted, format!("job {jid} test.echo")] {
+        assert_eq!(lines(&out).iter().filter(|kept| **kept == line).count(), 1);
+    }
+    let looked = fleet.run(&["salt-run", "jobs.lookup_jid", &jid]);
+    assert!(looked.out.contains("kept"), "{}", looked.out);
+}
+
+#[test]
+fn an_external_job_cache_without_jobs_is_a_warning() {
+    let fleet = fleet("ext_job_cache: syslog\n", |_| ());
+    fleet.soon("the master warns", || {
+        logged(
+            &fleet,
+            &[
+                "ext_job_cache: only the returns of minions are stored, not the jobs",
+                "the built-in returner syslog has no function returner and save_load",
+            ],
+        )
+    });
 }

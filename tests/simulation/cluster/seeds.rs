@@ -13,7 +13,8 @@ const TWICE: u64 = 5;
 /// A story of a seed. It returns what does not hold, or a hash of all that happened.
 type Story = fn(u64, Option<Sabotage>) -> Result<u64, String>;
 
-fn number(variable: &str) -> Option<u64> {
+/// Returns the number in an environment variable.
+pub fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 

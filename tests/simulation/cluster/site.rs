@@ -60,6 +60,8 @@ pub trait Story: Clone + Send + Sync + 'static {
 
     /// The time in which masters fail.
     const FAILING: Duration;
+    /// The number of entries of the log after which a master makes a snapshot.
+    const SNAPSHOT_EVERY: u64 = 40;
 
     /// Begins a story.
     fn new(site: Shared<Self::State>) -> Self;
@@ -94,6 +96,7 @@ pub struct Host<S: State> {
 pub struct Site<S: State> {
     pub machines: BTreeMap<Process, Host<S>>,
     founders: BTreeMap<u64, Member>,
+    snapshot_every: u64,
     pub sabotage: Option<Sabotage>,
     pub is_over: bool,
     /// The numbers of machines that were replaced because their disk was lost.
@@ -113,9 +116,9 @@ fn member(number: u64) -> Member {
     }
 }
 
-fn config(sabotage: Option<Sabotage>) -> Config {
+fn config(sabotage: Option<Sabotage>, snapshot_every: u64) -> Config {
     let settings = Settings {
-        snapshot_every: 40,
+        snapshot_every,
         kept_entries: 5,
         ..Settings::default()
     };
@@ -148,7 +151,7 @@ impl<S: State> Site<S> {
 fn start<S: State>(site: &Shared<S>, number: u64) {
     let (disk, state, boot, founders, config) = {
         let mut site = site.lock().unwrap();
-        let config = config(site.sabotage);
+        let config = config(site.sabotage, site.snapshot_every);
         let founders = site.founders.clone();
         let machine = site.machines.get_mut(&number).unwrap();
         machine.boot += 1;
@@ -353,6 +356,7 @@ pub fn run<T: Story>(seed: u64, sabotage: Option<Sabotage>) -> Result<u64, Strin
     let site = Arc::new(Mutex::new(Site {
         machines: BTreeMap::new(),
         founders: founders.clone(),
+        snapshot_every: T::SNAPSHOT_EVERY,
         sabotage,
         is_over: false,
         replaced: 0,

@@ -1,6 +1,7 @@
 //! The checks after a story.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hasher};
 
 use crate::acts::{self, Act, Answer, Call, Known, MARK, Thing, USES};
 use crate::check;
@@ -37,6 +38,13 @@ fn rows(store: &Store) -> Vec<u8> {
     };
     store.export(&mut take).unwrap().unwrap();
     rows
+}
+
+/// Returns a hash of all rows of a store.
+pub(crate) fn digest_of_rows(store: &Store) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(&rows(store));
+    hasher.finish()
 }
 
 /// Returns the tags of the events with a prefix, without it.

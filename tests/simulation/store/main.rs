@@ -10,7 +10,8 @@
 //! To see that the checks find something, the cluster is broken in six ways, and each must be found.
 //!
 //! usage: simulation; `PINCH_SEEDS` says how many (300), `PINCH_SEED` which one is the first (0),
-//! `PINCH_SABOTAGE` breaks the cluster (1 to 6)
+//! `PINCH_SABOTAGE` breaks the cluster (1 to 6). With `PINCH_MINIONS`, that many minions enrol and
+//! return one job instead ([`many`])
 #![allow(
     clippy::indexing_slicing,
     clippy::let_underscore_must_use,
@@ -26,6 +27,7 @@
 mod acts;
 mod ends;
 mod machine;
+mod many;
 mod minions;
 mod reactions;
 mod story;
@@ -72,6 +74,15 @@ const SABOTAGES: [Sabotage; 6] = [
 ];
 
 fn main() -> ExitCode {
+    if let Some(minions) = seeds::number("PINCH_MINIONS") {
+        return match many::run(minions) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(why) => {
+                println!("{why}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     seeds::run(
         "simulation",
         site::run::<story::Fleet>,

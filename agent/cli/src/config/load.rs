@@ -214,7 +214,7 @@ fn checked(
             Ok(value) if LEVELS.contains(&name) && !is_level(&value) => warnings.push(format!(
                 "{}option `{name}` is not a log level: {} (the levels are {}): using warning",
                 before(place(name)),
-                shortened(&value),
+                shown(name, &value),
                 log::LEVELS.join(", ")
             )),
             Ok(value) => {
@@ -237,7 +237,7 @@ fn checked(
                 return Err(ConfigError::WrongType {
                     place: place(name).unwrap_or_else(|| "command line".into()),
                     option: name.into(),
-                    value: shortened(value),
+                    value: shown(name, value),
                     found: value.type_name(),
                     expected,
                 });
@@ -297,9 +297,16 @@ fn before(place: Option<String>) -> String {
     place.map(|place| format!("{place}: ")).unwrap_or_default()
 }
 
-/// Returns the start of a value, long enough to recognise it.
-fn shortened(value: &Value) -> String {
+/// Returns the start of an option's value, long enough to recognise it. A value that may be or have a
+/// secret is not shown.
+fn shown(name: &str, value: &Value) -> String {
     const LONGEST: usize = 60;
+    let is_secret = ["pass", "secret", "token", "key"]
+        .iter()
+        .any(|part| name.contains(part));
+    if is_secret || value.as_list().is_some() || value.as_map().is_some() {
+        return "another value".to_owned();
+    }
     let text = python::repr(value);
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),

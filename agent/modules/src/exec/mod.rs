@@ -155,7 +155,7 @@ pub(crate) mod shadow;
 pub(crate) mod slack;
 mod slsutil;
 #[cfg(feature = "mail")]
-mod smtp;
+pub(crate) mod smtp;
 pub(crate) mod ssh;
 #[cfg(feature = "certificates")]
 pub(crate) mod ssh_pki;

@@ -184,6 +184,8 @@ struct Mail {
     recipients: Vec<Mailbox>,
     subject: String,
     text: String,
+    /// The type of the text after `text/`.
+    subtype: &'static str,
     attachments: Vec<String>,
 }
 
@@ -202,14 +204,14 @@ impl Mail {
         }
         // lettre does not change a CR without LF.
         let text = self.text.replace("\r\n", "\n").replace('\r', "\n");
-        let text = match text.contains('\0') {
+        let kind = ContentType::parse(&format!("text/{}; charset=utf-8", self.subtype));
+        let kind = kind.map_err(|error| Error::refused(error.to_string()))?;
+        let part = match text.contains('\0') {
             // lettre would not encode it.
-            true => SinglePart::builder()
-                .header(ContentTransferEncoding::QuotedPrintable)
-                .header(ContentType::TEXT_PLAIN)
-                .body(text),
-            false => SinglePart::plain(text),
+            true => SinglePart::builder().header(ContentTransferEncoding::QuotedPrintable),
+            false => SinglePart::builder(),
         };
+        let text = part.header(kind).body(text);
         let built = match attached(&self.attachments)? {
             parts if parts.is_empty() => message.singlepart(text),
             parts => {
@@ -333,34 +335,81 @@ fn send_msg(cx: &Exec, mut args: SendMsg) -> Result<Value, Error> {
         secret::keep(&[], &password.as_str().into());
     }
     let port = use_profile(cx, &mut args)?;
-    let server = args.server.filter(|server| !server.is_empty());
-    let server = server.ok_or_else(|| needed("server"))?;
-    let (host, own_port) = host_and_port(line("server", server.trim())?)?;
-    let (encryption, port) = encryption(&args.use_ssl, own_port.or(port));
-    let login = login(args.username, args.password)?;
-    let mail = Mail {
-        sender: sender(args.sender.as_deref())?,
-        recipients: mailboxes("recipient", &args.recipient)?,
+    let outgoing = Outgoing {
+        server: args.server,
+        port,
+        use_ssl: args.use_ssl,
+        username: args.username,
+        password: args.password,
+        sender: args.sender,
+        recipient: args.recipient,
         subject: args.subject.to_text(),
         text: args.message.to_text(),
+        subtype: "plain",
         attachments: args.attachments.texts(),
     };
-    let message = mail.formatted()?;
-    let server = Server {
-        host,
-        port,
-        encryption,
-        bundle: cx.opts().text("ca_bundle").map(Path::new),
-        login,
-    };
-    let from = mail.sender.email.to_string();
-    let to: Vec<String> = mail
-        .recipients
-        .iter()
-        .map(|to| to.email.to_string())
-        .collect();
-    server.send(&from, &to, &message, TIMEOUT)?;
+    outgoing.send(cx)?;
     Ok(true.into())
+}
+
+/// A message and the server that must take it.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    /// The server, and its port if it is not `port`.
+    pub(crate) server: Option<String>,
+    pub(crate) port: Option<u16>,
+    /// The encryption, as the argument `use_ssl`.
+    pub(crate) use_ssl: Value,
+    pub(crate) username: Option<String>,
+    pub(crate) password: Option<String>,
+    pub(crate) sender: Option<String>,
+    /// The addresses of the recipients, separated by commas.
+    pub(crate) recipient: String,
+    pub(crate) subject: String,
+    pub(crate) text: String,
+    /// The type of the text after `text/`.
+    pub(crate) subtype: &'static str,
+    /// The paths of files to attach.
+    pub(crate) attachments: Vec<String>,
+}
+
+impl Outgoing {
+    /// Sends the message.
+    ///
+    /// # Errors
+    /// When a setting is missing or is not valid, or the server does not take the message.
+    pub(crate) fn send(self, cx: &Exec) -> Result<(), Error> {
+        let server = self.server.filter(|server| !server.is_empty());
+        let server = server.ok_or_else(|| needed("server"))?;
+        let (host, own_port) = host_and_port(line("server", server.trim())?)?;
+        let (encryption, port) = encryption(&self.use_ssl, own_port.or(self.port));
+        let server = Server {
+            host,
+            port,
+            encryption,
+            bundle: cx.opts().text("ca_bundle").map(Path::new),
+            login: login(self.username, self.password)?,
+        };
+        let mail = Mail {
+            sender: sender(self.sender.as_deref())?,
+            recipients: mailboxes("recipient", &self.recipient)?,
+            subject: self.subject,
+            text: self.text,
+            subtype: self.subtype,
+            attachments: self.attachments,
+        };
+        mail.send(&server)
+    }
+}
+
+impl Mail {
+    fn send(&self, server: &Server<'_>) -> Result<(), Error> {
+        let message = self.formatted()?;
+        let from = self.sender.email.to_string();
+        let to = self.recipients.iter();
+        let to: Vec<String> = to.map(|to| to.email.to_string()).collect();
+        server.send(&from, &to, &message, TIMEOUT)
+    }
 }
 
 #[cfg(test)]

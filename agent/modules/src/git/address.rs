@@ -112,6 +112,8 @@ impl Address {
             // The data of a fetch must be on the disk before it is used.
             "core.fsync=all",
             "credential.helper=",
+            // Few objects are stored as a pack, too, so that the size of the packs is that of the repository.
+            "fetch.unpackLimit=1",
             "gc.autoDetach=false",
         ]
         .map(str::to_owned)

@@ -1,6 +1,6 @@
 //! [`Heads`]: the commits to which the branches and tags of a repository pointed at its last update.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::SystemTime;
@@ -23,6 +23,10 @@ pub(super) struct Heads {
     pub(super) tags: BTreeMap<String, String>,
     /// The numbers of commits that the configuration names, perhaps abbreviated.
     pub(super) pins: BTreeMap<String, String>,
+    /// The digest of the keys of `verify`; empty without keys.
+    pub(super) keys: String,
+    /// The kinds, names and commits of references that no key has signed.
+    pub(super) refused: BTreeSet<(String, String, String)>,
 }
 
 impl Heads {
@@ -57,11 +61,18 @@ impl Heads {
             let commits = commits.map(|(name, commit)| (name.to_text(), commit.to_text()));
             Some(commits.collect())
         };
+        let refused = value.get("refused").and_then(Value::as_list);
+        let refused = refused.unwrap_or_default().iter().map(|entry| {
+            let [kind, name, commit] = entry.texts().try_into().ok()?;
+            Some((kind, name, commit))
+        });
         Some(Self {
             updated: u64::try_from(value.get("updated")?.as_int()?).ok()?,
             branches: commits("branches")?,
             tags: commits("tags")?,
             pins: commits("pins")?,
+            keys: value.get("keys").map(Value::to_text).unwrap_or_default(),
+            refused: refused.collect::<Option<_>>()?,
         })
     }
 
@@ -76,11 +87,17 @@ impl Heads {
                 .map(|(name, commit)| (name.as_str(), commit.as_str()));
             Value::Map(pairs.collect::<Map>())
         };
+        let refused = self.refused.iter().map(|(kind, name, commit)| {
+            let texts = [kind, name, commit];
+            Value::list(texts.map(Value::from))
+        });
         let value = Map::new()
             .with("updated", self.updated)
             .with("branches", commits(&self.branches))
             .with("tags", commits(&self.tags))
-            .with("pins", commits(&self.pins));
+            .with("pins", commits(&self.pins))
+            .with("keys", self.keys.as_str())
+            .with("refused", Value::list(refused));
         let text = json::write(&value.into(), Layout::default());
         machine::durable::write(folder, FILE, text.as_bytes()).map_err(Error::io(folder.join(FILE)))
     }
@@ -93,6 +110,20 @@ impl Heads {
             Kind::Commit => self.pins.get(reference),
         });
         found.map(String::as_str)
+    }
+
+    /// Returns the commits of one kind of reference.
+    pub(super) fn of_kind(&mut self, kind: Kind) -> &mut BTreeMap<String, String> {
+        match kind {
+            Kind::Branch => &mut self.branches,
+            Kind::Tag => &mut self.tags,
+            Kind::Commit => &mut self.pins,
+        }
+    }
+
+    /// Returns whether no key has signed a reference, of any kind.
+    pub(super) fn is_refused(&self, reference: &str) -> bool {
+        self.refused.iter().any(|(_, name, _)| name == reference)
     }
 
     /// Returns all commits.

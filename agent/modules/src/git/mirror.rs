@@ -28,15 +28,14 @@ use super::heads::Heads;
 use super::objects::Objects;
 use super::program::Git;
 use super::remotes::{Kind, Remote, is_hex};
+use super::signatures::Keys;
 
 /// The maximum time of a fetch.
 const FETCH_MAX: Duration = Duration::from_secs(600);
 /// The maximum time of a command that only uses this machine.
-const LOCAL_MAX: Duration = Duration::from_secs(120);
+pub(super) const LOCAL_MAX: Duration = Duration::from_secs(120);
 /// The interval at which a process that waits for another one's update looks again.
 const LOOK: Duration = Duration::from_millis(50);
-/// The time for which a tree is kept after its last use by `heads`.
-const KEEP: Duration = Duration::from_secs(24 * 60 * 60);
 /// The minimum length of an abbreviated number of a commit.
 const ABBREVIATED_MIN: usize = 7;
 /// Makes git write files as they are in the commit.
@@ -46,7 +45,7 @@ const ATTRIBUTES: &str = "* -text -filter -ident -working-tree-encoding -eol\n";
 #[derive(Clone, Debug)]
 pub(super) struct Mirror {
     pub(super) remote: Remote,
-    folder: PathBuf,
+    pub(super) folder: PathBuf,
 }
 
 /// The result of an update.
@@ -89,7 +88,7 @@ impl Mirror {
     /// # Errors
     /// When there was no update yet and none is possible.
     pub(super) fn fresh(&self) -> Result<Heads, Error> {
-        let known = Heads::read(&self.folder)?;
+        let known = self.last()?;
         if let Some(known) = known.as_ref().filter(|_| !self.is_due()) {
             return Ok(known.clone());
         }
@@ -104,7 +103,8 @@ impl Mirror {
             },
             None => self.locked()?,
         };
-        let updated = match self.is_due() {
+        // Another process may have updated it meanwhile.
+        let updated = match self.is_due() || self.last()?.is_none() {
             true => self.update_locked(&lock).map(drop),
             false => Ok(()),
         };
@@ -119,6 +119,19 @@ impl Mirror {
             now().saturating_sub(known.updated)
         ));
         Ok(known)
+    }
+
+    /// Returns the commits of the last update; `None` if there was none with the present keys.
+    fn last(&self) -> Result<Option<Heads>, Error> {
+        let digest = self.digest()?;
+        let heads = Heads::read(&self.folder)?;
+        Ok(heads.filter(|heads| heads.keys == digest))
+    }
+
+    /// Returns the digest of the keys of `verify`; empty without keys.
+    fn digest(&self) -> Result<String, Error> {
+        let keys = self.remote.keys.as_ref();
+        keys.map_or(Ok(String::new()), Keys::digest)
     }
 
     /// Logs a warning if the update of another process takes longer than it may.
@@ -137,7 +150,7 @@ impl Mirror {
     /// # Errors
     /// When there was none.
     fn heads(&self) -> Result<Heads, Error> {
-        Heads::read(&self.folder)?.ok_or_else(|| {
+        self.last()?.ok_or_else(|| {
             self.error("it was never fetched. Update it with: salt-run fileserver.update".into())
         })
     }
@@ -275,10 +288,12 @@ impl Mirror {
         // The time of the attempt: a remote that cannot be reached is not tried again at once.
         lock.set_modified(SystemTime::now())
             .map_err(Error::io(self.lock_path()))?;
-        let before = Heads::read(&self.folder)?;
-        let heads = self
-            .fetched(lock)
-            .map_err(|error| self.error(error.sentence()))?;
+        let before = self.last()?;
+        let fetched = self.fetched(lock);
+        let mut heads = fetched.map_err(|error| self.error(error.sentence()))?;
+        if let Some(keys) = &self.remote.keys {
+            self.keep_signed(keys, before.as_ref(), &mut heads)?;
+        }
         heads.write(&self.folder)?;
         self.remove_old_trees(&heads);
         let is_same = before.is_some_and(|before| {
@@ -297,12 +312,14 @@ impl Mirror {
         self.folder.join("repository")
     }
 
-    fn git(&self, patience: Duration) -> Git<'_> {
+    pub(super) fn git(&self, patience: Duration) -> Git<'_> {
         Git {
             repository: self.repository(),
             address: &self.remote.address,
+            options: Vec::new(),
             variables: Vec::new(),
             patience,
+            size_max: u64::MAX,
             lock: None,
         }
     }
@@ -311,6 +328,7 @@ impl Mirror {
     fn fetching<'a>(&'a self, lock: &'a File) -> Git<'a> {
         Git {
             lock: Some(lock),
+            size_max: self.remote.size_max,
             ..self.git(FETCH_MAX)
         }
     }
@@ -319,12 +337,14 @@ impl Mirror {
     fn fetched(&self, lock: &File) -> Result<Heads, Error> {
         self.create()?;
         remove_locks(&self.repository())?;
+        remove_parts(&self.repository().join("objects/pack"))?;
         let depth = self.remote.depth.to_string();
         let mut words = vec![
             "fetch",
             "--quiet",
             "--prune",
             "--force",
+            "--no-auto-gc",
             "--no-write-fetch-head",
         ];
         if self.remote.depth > 0 {
@@ -337,6 +357,7 @@ impl Mirror {
         ]
         .concat();
         self.fetching(lock).run(&all, "")?;
+        self.collect_garbage(lock);
         let names = self.git(LOCAL_MAX).run(
             &[
                 "for-each-ref",
@@ -363,6 +384,17 @@ impl Mirror {
             }
         }
         Ok(heads)
+    }
+
+    /// Combines many packs to one. For that time, the repository has twice its size.
+    fn collect_garbage(&self, lock: &File) {
+        let git = Git {
+            size_max: u64::MAX,
+            ..self.fetching(lock)
+        };
+        if let Err(error) = git.run(&["gc", "--auto", "--quiet"], "") {
+            log::warning(self.error(error.sentence()).sentence());
+        }
     }
 
     /// Creates the repository if it does not exist.
@@ -473,10 +505,16 @@ impl Mirror {
             if let Some(commit) = heads.commit(&remote.kinds, reference) {
                 return Ok(Some(commit.to_owned()));
             }
+            if heads.is_refused(reference) {
+                return Err(self.error(format!(
+                    "no key of `verify` has signed {reference}; the log of the last update has the reason"
+                )));
+            }
             if is_hex(reference)
                 && remote.kinds.contains(&Kind::Commit)
                 && let Some(commit) = self.known(reference)?
             {
+                self.check_signature(heads, &commit)?;
                 return Ok(Some(commit));
             }
         }
@@ -525,6 +563,7 @@ impl Mirror {
 
     /// Writes the files of a commit into a new folder.
     fn write_tree(&self, commit: &str, folder: &Path) -> Result<(), Error> {
+        self.check_size_of(commit)?;
         remove_folder(folder)?;
         trust::folder(folder).map_err(Error::io(folder))?;
         let index = folder.with_extension("index");
@@ -542,6 +581,25 @@ impl Mirror {
         written.map(drop)
     }
 
+    /// Checks the size of the files of a commit: compressed, they may be a thousand times smaller.
+    fn check_size_of(&self, commit: &str) -> Result<(), Error> {
+        let words = ["ls-tree", "-r", "-l", "-z", "--full-tree", commit];
+        let listed = self.git(LOCAL_MAX).run(&words, "")?;
+        // MODE TYPE NUMBER SIZE TAB PATH
+        let sizes = listed.split('\0').filter_map(|entry| {
+            let (facts, _) = entry.split_once('\t')?;
+            facts.split_whitespace().nth(3)?.parse::<u64>().ok()
+        });
+        let size = sizes.fold(0, u64::saturating_add);
+        match size > self.remote.size_max {
+            true => Err(Error::refused(format!(
+                "the files of the commit {commit} are larger than {} MiB (`max_size`)",
+                self.remote.size_max >> 20
+            ))),
+            false => Ok(()),
+        }
+    }
+
     /// Removes the trees that no branch or tag has, after a time in which a run may still use them.
     fn remove_old_trees(&self, heads: &Heads) {
         let listed = machine::fs::list_or_none(self.folder.join("trees"));
@@ -553,7 +611,8 @@ impl Mirror {
             let name = entry.file_name();
             let is_used = heads.commits().any(|commit| name.as_os_str() == commit);
             let changed = entry.metadata().and_then(|metadata| metadata.modified());
-            let is_old = matches!(changed.map(|time| time.elapsed()), Ok(Ok(age)) if age > KEEP);
+            let is_old =
+                matches!(changed.map(|time| time.elapsed()), Ok(Ok(age)) if age > self.remote.keep);
             if !is_used && is_old {
                 let removed = remove_folder(&entry.path());
                 if let Err(error) = removed {
@@ -588,6 +647,21 @@ fn remove_locks(folder: &Path) -> Result<(), Error> {
             .is_some_and(|extension| extension == "lock")
         {
             remove::or_log(&path, remove_file(&path));
+        }
+    }
+    Ok(())
+}
+
+/// Removes packs that a process has not completed. The caller holds the lock of the mirror.
+///
+/// # Errors
+/// When the folder cannot be listed.
+fn remove_parts(packs: &Path) -> Result<(), Error> {
+    for entry in machine::fs::list(packs)? {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with("tmp_") || name.starts_with(".tmp-") {
+            remove::or_log(entry.path(), remove_file(&entry.path()));
         }
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! Trees from git: repositories of the file server (`gitfs_remotes`) and of the external pillar `git`.
 //!
 //! ```text
-//! configuration -> Remote -> Mirror: fetch -> Heads -> Snapshot: Mount (the tree of a commit)
+//! configuration -> Remote -> Mirror: fetch, verify -> Heads -> Snapshot: Mount (the tree of a commit)
 //! ```
 
 mod address;
@@ -12,6 +12,8 @@ mod objects;
 pub mod passphrase;
 mod program;
 mod remotes;
+mod signatures;
+mod verify;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -14,8 +14,6 @@ use super::address::Address;
 
 /// The maximum number of bytes of an output: some 100,000 references.
 const OUTPUT_MAX: u64 = 32 << 20;
-/// The maximum size of the repository of a mirror in bytes.
-const REPOSITORY_MAX: u64 = 2 << 30;
 /// The interval at which a running git is looked at.
 const LOOK: Duration = Duration::from_millis(10);
 /// The variables of the caller that git gets.
@@ -25,10 +23,14 @@ const PASSED: [&str; 4] = ["HOME", "PATH", "SSH_AUTH_SOCK", "TMPDIR"];
 pub(super) struct Git<'a> {
     pub(super) repository: PathBuf,
     pub(super) address: &'a Address,
+    /// More options, which precede the command.
+    pub(super) options: Vec<String>,
     /// More variables.
     pub(super) variables: Vec<(&'static str, PathBuf)>,
     /// The maximum time of a command.
     pub(super) patience: Duration,
+    /// The maximum size of the repository in bytes, which a command must not exceed.
+    pub(super) size_max: u64,
     /// The lock of the mirror, which git holds to its end, even if this process is killed before.
     pub(super) lock: Option<&'a File>,
 }
@@ -94,6 +96,7 @@ impl Git<'_> {
         let passed = passed.filter_map(|name| Some((*name, std::env::var_os(name)?)));
         Command::new("git")
             .args(self.address.options())
+            .args(&self.options)
             .args(words)
             .current_dir("/")
             .env_clear()
@@ -110,26 +113,35 @@ impl Git<'_> {
     /// Waits for the end of git. Returns whether it succeeded.
     fn ended(&self, child: &mut Child) -> Result<bool, String> {
         let began = Instant::now();
-        let packs = self.repository.join("objects/pack");
         loop {
             if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
+                self.check_size()?;
                 return Ok(status.success());
             }
-            let problem = match size(&packs) {
-                _ if began.elapsed() > self.patience => {
-                    format!("it took longer than {} s", self.patience.as_secs())
-                }
-                Err(problem) => problem,
-                Ok(size) if size > REPOSITORY_MAX => {
-                    format!("the repository is larger than {} GiB", REPOSITORY_MAX >> 30)
-                }
-                Ok(_) => {
-                    thread::sleep(LOOK);
-                    continue;
-                }
+            let problem = match began.elapsed() > self.patience {
+                true => format!("it took longer than {} s", self.patience.as_secs()),
+                false => match self.check_size() {
+                    Ok(()) => {
+                        thread::sleep(LOOK);
+                        continue;
+                    }
+                    Err(problem) => problem,
+                },
             };
             machine::process::kill(child);
             return Err(problem);
+        }
+    }
+
+    /// Returns the problem of a repository that is too large. All that is fetched is in packs.
+    fn check_size(&self) -> Result<(), String> {
+        let size = size(&self.repository.join("objects/pack"))?;
+        match size > self.size_max {
+            true => Err(format!(
+                "the repository is larger than {} MiB (`max_size`). If it is smaller now, remove the copy with: salt-run fileserver.clear_cache",
+                self.size_max >> 20
+            )),
+            false => Ok(()),
         }
     }
 }

@@ -14,6 +14,7 @@ use value::{Map, Value};
 
 use super::address::Address;
 use super::heads::Heads;
+use super::signatures::Keys;
 
 /// The references that are fetched by default.
 const REFSPECS: [&str; 2] = [
@@ -39,7 +40,11 @@ const COMMON: [&str; 16] = [
     "refspecs",
     "root",
 ];
-const ALSO_COMMON: [&str; 2] = ["ssl_verify", "user"];
+const ALSO_COMMON: [&str; 5] = ["keep", "max_size", "ssl_verify", "user", "verify"];
+/// The default of `max_size`, in MiB.
+const SIZE_MAX: u64 = 2048;
+/// The default of `keep`, in seconds.
+const KEEP: u64 = 24 * 60 * 60;
 const OF_GITFS: [&str; 4] = [
     "saltenv",
     "saltenv_blacklist",
@@ -88,6 +93,15 @@ pub(super) enum Kind {
 }
 
 impl Kind {
+    /// Returns the name in errors.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Branch => "branch",
+            Self::Tag => "tag",
+            Self::Commit => "commit",
+        }
+    }
+
     fn from_name(name: &str) -> Option<Self> {
         match name.to_lowercase().as_str() {
             "branch" => Some(Self::Branch),
@@ -133,6 +147,12 @@ pub(super) struct Remote {
     /// The number of commits that are fetched of each branch; 0 for all.
     pub(super) depth: u64,
     pub(super) interval: Duration,
+    /// The time for which the files of a commit are kept after its last use by a branch or tag.
+    pub(super) keep: Duration,
+    /// The maximum size of the repository, and of the files of a commit, in bytes.
+    pub(super) size_max: u64,
+    /// The keys by which commits or tags must be signed.
+    pub(super) keys: Option<Keys>,
 }
 
 /// Looks up the options of a repository.
@@ -359,6 +379,11 @@ impl Remote {
             },
             depth: options.number("depth", 1)?,
             interval: Duration::from_secs(options.number("update_interval", 60)?),
+            keep: Duration::from_secs(options.number("keep", KEEP)?),
+            size_max: options
+                .number("max_size", SIZE_MAX)?
+                .saturating_mul(1 << 20),
+            keys: Keys::new(options.get("verify"))?,
         })
     }
 
@@ -419,6 +444,11 @@ impl Remote {
         let configured = self.environments.iter();
         let referring = configured.filter(|(_, own)| own.reference.is_some());
         all.extend(referring.map(|(name, _)| name.clone()));
+        // A refused reference has no files, which is an error if the configuration names it.
+        let refused = heads.refused.iter().map(|(_, reference, _)| reference);
+        for reference in refused.filter(|reference| self.names().any(|name| name == *reference)) {
+            all.extend(self.environments_of(reference));
+        }
         all.retain(|env| self.is_exposed(env));
         all
     }
@@ -464,16 +494,19 @@ impl Remote {
         }
     }
 
-    /// Returns the references that are wanted by name, and may be numbers of commits.
-    pub(super) fn pins(&self) -> BTreeSet<&str> {
+    /// Returns the references that the configuration names.
+    fn names(&self) -> impl Iterator<Item = &str> {
         let configured = self.environments.values();
         let configured = configured.filter_map(|own| own.reference.as_deref());
-        let named = [&self.base, &self.fallback, &self.branch].map(String::as_str);
-        let named = named.into_iter().chain(self.all_saltenvs.as_deref());
-        named
-            .chain(configured)
-            .filter(|name| is_hex(name))
-            .collect()
+        let branch = Some(self.branch.as_str()).filter(|_| self.role == Role::Pillar);
+        let named = [&self.base, &self.fallback].map(String::as_str);
+        let named = named.into_iter().chain(branch);
+        named.chain(self.all_saltenvs.as_deref()).chain(configured)
+    }
+
+    /// Returns the references that are wanted by name, and may be numbers of commits.
+    pub(super) fn pins(&self) -> BTreeSet<&str> {
+        self.names().filter(|name| is_hex(name)).collect()
     }
 }
 

@@ -11,6 +11,7 @@ use state::module::Error;
 use value::merge::{Strategy, merge};
 use value::{Map, Value, log};
 
+use super::environment;
 use crate::fileserver::roots::Roots;
 use crate::git::{Checkout, Repositories, Role};
 
@@ -24,6 +25,7 @@ pub(super) fn load(cx: &Exec, val: &Value, _pillar: &Map) -> Result<Map, Error> 
         .ok_or("its value must be a list of repositories")?;
     let repositories = Repositories::new(Role::Pillar, entries, cx.opts())?;
     let environment = environment(cx);
+    log::debug(format_args!("git_pillar: __env__ is {environment}"));
     let checkouts = repositories.checkouts(&environment)?;
     let includes = cx.opts().get("git_pillar_includes");
     let includes = includes.is_none_or(Value::is_true);
@@ -58,13 +60,4 @@ pub(super) fn load(cx: &Exec, val: &Value, _pillar: &Map) -> Result<Map, Error> 
         pillar.insert("_errors", errors);
     }
     Ok(pillar)
-}
-
-/// Returns the environment of repositories whose branch is `__env__`.
-fn environment(cx: &Exec) -> String {
-    let named = cx.pillarenv.clone().or_else(|| Some(cx.saltenv.clone()));
-    let environment = named.filter(|env| !env.is_empty());
-    let environment = environment.unwrap_or_else(|| "base".into());
-    log::debug(format_args!("git_pillar: __env__ is {environment}"));
-    environment
 }

@@ -18,9 +18,11 @@ mod sql;
 #[cfg(feature = "databases")]
 mod sqlite3;
 #[cfg(feature = "stores")]
+mod stack;
+#[cfg(feature = "stores")]
 mod vault;
 
-use state::exec::ExternalPillar;
+use state::exec::{Exec, ExternalPillar};
 
 /// All of them, sorted by name.
 pub(crate) static PILLARS: &[ExternalPillar] = &[
@@ -68,7 +70,19 @@ pub(crate) static PILLARS: &[ExternalPillar] = &[
     },
     #[cfg(feature = "stores")]
     ExternalPillar {
+        name: "stack",
+        load: stack::load,
+    },
+    #[cfg(feature = "stores")]
+    ExternalPillar {
         name: "vault",
         load: vault::load,
     },
 ];
+
+/// Returns the environment that replaces `__env__`.
+fn environment(cx: &Exec) -> String {
+    let named = cx.pillarenv.clone().or_else(|| Some(cx.saltenv.clone()));
+    let environment = named.filter(|env| !env.is_empty());
+    environment.unwrap_or_else(|| "base".into())
+}

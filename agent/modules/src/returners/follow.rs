@@ -1,5 +1,5 @@
 //! The events of a master's log for returners: all of them (`event_return`), or those of jobs
-//! (`master_job_cache`).
+//! (`master_job_cache`, `ext_job_cache`).
 
 use state::custom::Kind as Custom;
 use state::exec::Exec;
@@ -17,19 +17,9 @@ use super::{redis, sql};
 pub enum Kind {
     /// All events (`event_return`).
     Events,
-    /// The events of new jobs and of returns (`master_job_cache`).
+    /// The events of new jobs and of returns (`master_job_cache`), or only of new jobs
+    /// (`ext_job_cache`).
     Jobs,
-}
-
-impl Kind {
-    /// Returns the option of the master that names the returners.
-    #[must_use]
-    pub const fn option(self) -> &'static str {
-        match self {
-            Self::Events => "event_return",
-            Self::Jobs => "master_job_cache",
-        }
-    }
 }
 
 /// An event of a master's log.

@@ -2,8 +2,10 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
@@ -12,6 +14,10 @@ use super::Returner;
 use super::follow::{Batch, Kind, OfLog, Record, Store};
 
 const FILENAME: &str = "/var/log/salt/events";
+
+/// The time that another process may hold the lock of the file, and the pause between two attempts.
+const LOCK_MAX: Duration = Duration::from_secs(30);
+const LOCK_AGAIN: Duration = Duration::from_millis(5);
 
 pub(super) const RETURNER: Returner = Returner {
     name: "rawfile_json",
@@ -70,7 +76,14 @@ fn opened(cx: &Exec, ret: &Map) -> Result<(String, File), Error> {
     let file = OpenOptions::new().append(true).create(true).open(&path);
     let file = file.map_err(io)?;
     // Other processes append to the file as well, and lines must not mix.
-    flock(&file, FlockOperation::LockExclusive).map_err(|error| io(error.into()))?;
+    let end = Instant::now() + LOCK_MAX;
+    loop {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => break,
+            Err(Errno::WOULDBLOCK) if Instant::now() < end => std::thread::sleep(LOCK_AGAIN),
+            Err(error) => return Err(io(error.into())),
+        }
+    }
     Ok((path, file))
 }
 

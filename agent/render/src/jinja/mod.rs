@@ -33,6 +33,7 @@ mod rewrite;
 mod salt;
 mod shared;
 mod spaces;
+mod stack;
 mod strings;
 mod sums;
 mod syntax;
@@ -108,6 +109,9 @@ impl<'a> Run<'a> {
             reached.add(&mut environment);
         }
         extensions::add(&mut environment, &shared);
+        if let Some(variables) = &context.of_stack {
+            stack::add(&mut environment, &shared, variables);
+        }
         Ok(Self {
             context,
             shared,

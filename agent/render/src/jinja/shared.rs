@@ -15,7 +15,7 @@ use super::lent::Changes;
 use crate::Host;
 
 /// The variables that all templates of a run share.
-const NAMES: [&str; 3] = ["pillar", "grains", "opts"];
+const NAMES: [&str; 4] = ["pillar", "grains", "opts", "stack"];
 
 const SETTINGS: &str = "stateconf settings";
 
@@ -32,6 +32,12 @@ impl SharedVariables {
     /// Removes the variables, so that the next template sets them again.
     pub fn forget(&self) {
         *lock(&self.0) = Map::new();
+    }
+
+    /// Returns a variable with the changes of the last template; `None` if no template has had it.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<value::Value> {
+        lock(&self.0).get(name).cloned()
     }
 
     /// Returns the settings of `stateconf.set`, by id. They are stored under a name that is no

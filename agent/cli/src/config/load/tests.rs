@@ -197,6 +197,9 @@ fn a_value_of_a_wrong_type_names_its_line_and_stops_everything() {
         (failure.kind as u8, failure.hints.as_slice()),
         (1, ["write yes without quotes".to_owned()].as_slice())
     );
+    let folder = Folder::with(&[("minion", "keysize: \"planted-secret\"\n")]);
+    let text = folder.load(Map::new()).unwrap_err().to_string();
+    assert!(text.contains("found another value (str)"), "{text}");
     let folder = Folder::with(&[("minion", "masterless_tgt: \"some\"\n")]);
     assert!(folder.load(Map::new()).unwrap_err().to_string().ends_with(
         "minion:1: option `masterless_tgt` needs one of default, all, match, found 'some' (str)"
@@ -464,4 +467,12 @@ fn a_word_that_is_no_log_level_is_a_warning_with_the_levels() {
         ),
         "{warning}"
     );
+}
+
+#[test]
+fn values_that_may_have_secrets_are_not_shown() {
+    let list = Value::list(["planted-secret".into()]);
+    assert_eq!(shown("retry_dns", &list), "another value");
+    assert_eq!(shown("enroll_token", &"planted".into()), "another value");
+    assert_eq!(shown("retry_dns", &"soon".into()), "'soon'");
 }

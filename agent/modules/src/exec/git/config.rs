@@ -120,25 +120,33 @@ impl<'a> Config<'a> {
 
     /// Returns the values of a key; `None` if the key is not set.
     pub(crate) fn values(&self, key: &str) -> Result<Option<Vec<String>>, Error> {
-        let found = self.run(&["--get-all", plain(key)?])?;
-        let lines = || {
-            found
-                .stdout_regardless()
-                .lines()
-                .map(str::to_owned)
-                .collect()
-        };
-        Ok((found.retcode != Some(1)).then(lines))
+        let found = self.found(&["--get-all", plain(key)?])?;
+        Ok(found.map(|found| found.lines().map(str::to_owned).collect()))
+    }
+
+    /// Returns the lines that a query prints; `None` if nothing matches.
+    fn found(&self, words: &[&str]) -> Result<Option<String>, Error> {
+        let done = self.run(words)?;
+        match done.retcode {
+            Some(0) => Ok(Some(done.stdout_regardless().to_owned())),
+            Some(1) => Ok(None),
+            code => {
+                let code = code.unwrap_or(-1);
+                Err(Error::refused(format!(
+                    "Failed to read the configuration of git, git config returned exit code {code}: {}",
+                    done.stderr.trim()
+                )))
+            }
+        }
     }
 
     /// Returns the keys that match, with their values.
     pub(crate) fn matching(&self, key: &str, value_regex: Option<&str>) -> Result<Map, Error> {
         let mut words = vec!["--get-regexp", plain(key)?];
         words.extend(value_regex);
-        let found = self.run(&words)?;
+        let found = self.found(&words)?.unwrap_or_default();
         let mut keys = Map::new();
         for (key, value) in found
-            .stdout_regardless()
             .lines()
             .filter_map(|line| line.split_once(char::is_whitespace))
         {

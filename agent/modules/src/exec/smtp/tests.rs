@@ -25,6 +25,7 @@ fn mail(subject: &str, text: &str) -> Mail {
         recipients: mailboxes("recipient", "a@example.com, b@localhost").unwrap(),
         subject: subject.to_owned(),
         text: text.to_owned(),
+        subtype: "plain",
         attachments: Vec::new(),
     }
 }

@@ -32,7 +32,8 @@ fn http_query(state: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
     function.call(state, &args.values())
 }
 
-fn traverse(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
+/// Returns the value at a path of keys, or the default.
+pub(in crate::jinja) fn traverse(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
     let delimiter = args.text_or(3, "delimiter", ":")?;
     let path = args::defined(args.need(1, "key")?)?;
     let keys = match path.as_str() {

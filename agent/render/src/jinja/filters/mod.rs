@@ -24,6 +24,8 @@ mod text;
 mod urlize;
 mod xml;
 
+pub(super) use data::traverse;
+
 /// A filter or a function.
 pub(super) type Filter = fn(&mut State<'_, '_>, &Args) -> Result<Value, Error>;
 
