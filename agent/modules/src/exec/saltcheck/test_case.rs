@@ -153,7 +153,8 @@ fn called(cx: &Exec, test: &Map, function: &str) -> Result<Value, Error> {
     let mut kwargs = kwargs.cloned().unwrap_or_default();
     kwargs.remove("pillar");
     let mut pillars = ["pillar_data", "pillar-data"].iter();
-    if let Some(pillar) = pillars.find_map(|name| test.get(name)) {
+    let pillar = pillars.find_map(|name| test.get(name));
+    if let Some(pillar) = pillar.filter(|pillar| pillar.is_true()) {
         kwargs.insert("pillar", pillar.clone());
     }
     cx.apart().call(function, args, kwargs)

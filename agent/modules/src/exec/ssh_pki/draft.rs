@@ -126,12 +126,26 @@ fn serial(args: &Map) -> Result<u64, Error> {
     }
 }
 
+/// Returns the dictionary of an argument or a setting with options.
+fn dictionary(value: Value, name: &str) -> Result<Map, Error> {
+    match value {
+        Value::Map(map) => Ok(map),
+        other => Err(Error::refused(format!(
+            "{name} must be a dictionary of options, not a {}",
+            other.type_name()
+        ))),
+    }
+}
+
 /// Returns critical options or extensions. `True` is the value of those that need none; those with
 /// a false value are left out.
-fn options(args: &Map, name: &str) -> Options {
-    let all = named(args, name).and_then(Value::as_map);
-    let all = all.into_iter().flat_map(Map::iter);
-    all.filter(|(_, value)| value.is_true())
+fn options(args: &Map, name: &str) -> Result<Options, Error> {
+    let Some(all) = named(args, name) else {
+        return Ok(Options::new());
+    };
+    let all = dictionary(all.clone(), name)?.into_iter();
+    let all = all.filter(|(_, value)| value.is_true());
+    Ok(all
         .map(|(name, value)| {
             let value = match value {
                 Value::Bool(_) => String::new(),
@@ -139,7 +153,7 @@ fn options(args: &Map, name: &str) -> Options {
             };
             (name.to_text().into_bytes(), value.into_bytes())
         })
-        .collect()
+        .collect())
 }
 
 fn principals(args: &Map) -> Result<Vec<Vec<u8>>, Error> {
@@ -215,8 +229,8 @@ impl Draft {
                 principals,
                 valid_after,
                 valid_before,
-                critical_options: options(args, "critical_options"),
-                extensions: options(args, "extensions"),
+                critical_options: options(args, "critical_options")?,
+                extensions: options(args, "extensions")?,
             },
         })
     }
@@ -316,7 +330,7 @@ fn compared_principals(old: &[Vec<u8>], new: &[Vec<u8>]) -> Option<Map> {
 /// Applies a signing policy, which overrides the arguments.
 ///
 /// # Errors
-/// When a time or a period of either is invalid.
+/// When options, a time or a period of either are invalid.
 pub(crate) fn merge(args: &mut Map, mut policy: Map) -> Result<(), Error> {
     policy.remove("minions");
     if policy.is_empty() {
@@ -330,7 +344,7 @@ pub(crate) fn merge(args: &mut Map, mut policy: Map) -> Result<(), Error> {
         ),
         ("extensions", "default_extensions", "allowed_extensions"),
     ] {
-        let merged = merged_options(args.get(name), &mut policy, (name, default, allowed));
+        let merged = merged_options(args.get(name), &mut policy, (name, default, allowed))?;
         args.insert(name, merged);
     }
     merge_principals(args, &mut policy);
@@ -345,26 +359,26 @@ fn merged_options(
     given: Option<&Value>,
     policy: &mut Map,
     (forced, default, allowed): (&str, &str, &str),
-) -> Value {
-    let mut take = |name: &str| policy.remove(name).filter(Value::is_true);
-    let map = |value: Option<Value>| match value {
-        Some(Value::Map(map)) => map,
-        _ => Map::new(),
+) -> Result<Value, Error> {
+    let map = |value: Option<Value>, name: &str| match value.filter(Value::is_true) {
+        Some(value) => dictionary(value, name),
+        None => Ok(Map::new()),
     };
-    let (forced, mut all) = (map(take(forced)), map(take(default)));
+    let given = map(given.cloned(), forced)?;
+    let mut all = map(policy.remove(default), default)?;
+    let forced = map(policy.remove(forced), forced)?;
     let allowed = policy.remove(allowed).map(|names| names.texts());
     let allowed = allowed.unwrap_or_else(|| vec!["*".to_owned()]);
     let allows = |name: &Value| {
         let name = name.to_text();
         allowed.iter().any(|known| *known == "*" || *known == name)
     };
-    let given = map(given.cloned());
     all.update(given.into_iter().filter(|(name, _)| allows(name)).collect());
     all.update(forced);
-    match all.is_empty() {
+    Ok(match all.is_empty() {
         true => Value::Null,
         false => all.into(),
-    }
+    })
 }
 
 fn merge_principals(args: &mut Map, policy: &mut Map) {

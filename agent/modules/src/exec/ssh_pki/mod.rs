@@ -460,7 +460,7 @@ fn signed_for(cx: &Exec, args: SignRemoteCertificate) -> Result<Value, Error> {
     if let Some(minions) = policy.remove("minions") {
         let id = args.more_kwargs.get("__pub_id").map(Value::to_text);
         let id = id.ok_or("minion sending this request could not be identified")?;
-        if !is_permitted(cx, &minions.to_text(), &id)? {
+        if !is_permitted(cx, &minions, &id)? {
             return Err("minion not permitted to use specified signing policy".into());
         }
     }
@@ -489,11 +489,14 @@ fn signed_for(cx: &Exec, args: SignRemoteCertificate) -> Result<Value, Error> {
 }
 
 /// Returns true if a minion matches a glob, or a compound expression, which the master evaluates.
-fn is_permitted(cx: &Exec, minions: &str, id: &str) -> Result<bool, Error> {
+fn is_permitted(cx: &Exec, minions: &Value, id: &str) -> Result<bool, Error> {
+    let Value::Str(minions) = minions else {
+        return Err("`minions` of the signing policy is not a text: it must be a glob or a compound expression".into());
+    };
     if !minions.contains('@') {
         return Ok(value::glob::fnmatch(minions, id));
     }
-    let words = Value::list([minions.into(), id.into()]);
+    let words = Value::list([Value::Str(minions.clone()), id.into()]);
     let matched = cx.call_internal(
         "publish.runner",
         vec!["match.compound_matches".into()],

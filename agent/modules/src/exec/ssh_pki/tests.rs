@@ -5,7 +5,8 @@ use super::certificate::Certificate;
 use super::private::Private;
 use crate::testing::{exec, exec_with, json};
 
-/// Returns an authority with the policies `hosts`, which has its key, and `keyless`, which has none.
+/// Returns an authority with the policies `hosts`, which has its key, `keyless`, which has none, and
+/// `class`, whose minions are a list.
 fn authority(folder: &TempDir) -> (state::exec::Exec, String) {
     let key = Private::generate(&exec(), "ed25519", None).unwrap();
     let path = folder.path().join("ca");
@@ -17,6 +18,10 @@ fn authority(folder: &TempDir) -> (state::exec::Exec, String) {
                 .with("signing_private_key", path.display().to_string()),
         )
         .with("keyless", json("{\"cert_type\": \"host\", \"valid_principals\": [\"web1\"]}"));
+    let policies = policies.with(
+        "class",
+        json("{\"minions\": [\"w\"], \"cert_type\": \"host\"}"),
+    );
     let opts = Map::new().with("ssh_signing_policies", policies);
     (exec_with(opts, Map::new()), path.display().to_string())
 }
@@ -97,6 +102,16 @@ fn a_requesting_minion_chooses_neither_the_signing_key_nor_paths_of_the_authorit
     assert_eq!(
         other,
         "minion not permitted to use specified signing policy"
+    );
+    // A list is not a glob with the class of its characters.
+    let class = signed(&cx, "class", asked(), "w").unwrap_err();
+    assert!(class.contains("is not a text"), "{class}");
+    // Options that cannot be read are not left out, because critical ones restrict the certificate.
+    let listed = asked().with("critical_options", Value::list(["force-command".into()]));
+    let refused = signed(&cx, "hosts", listed, "web1").unwrap_err();
+    assert!(
+        refused.contains("must be a dictionary of options"),
+        "{refused}"
     );
     let unknown = signed(&cx, "nothing", asked(), "web1").unwrap_err();
     assert!(unknown.contains("must be specified"), "{unknown}");

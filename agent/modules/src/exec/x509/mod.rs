@@ -665,8 +665,9 @@ fn signed_for(cx: &Exec, args: SignRemoteCertificate) -> Result<Value, Error> {
     if let Some(minions) = policy.remove("minions") {
         let id = args.more_kwargs.get("__pub_id").map(Value::to_text);
         let id = id.ok_or("minion sending this request could not be identified")?;
-        let minions = minions.to_text();
-        if minions.contains('@') || !value::glob::fnmatch(&minions, &id) {
+        // A list as a text would be a glob with a class of characters.
+        let minions = minions.as_str().unwrap_or_default();
+        if minions.contains('@') || !value::glob::fnmatch(minions, &id) {
             return Err("minion not permitted to use specified signing policy".into());
         }
     }
