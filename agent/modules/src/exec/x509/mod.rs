@@ -648,6 +648,16 @@ fn get_signing_policy(cx: &Exec, args: GetSigningPolicy) -> Result<Value, Error>
     .into())
 }
 
+/// The settings that only this machine chooses when it signs for another one. A path of the
+/// requester would be one of this machine.
+const OWN_SETTINGS: [&str; 5] = [
+    "ca_server",
+    "private_key",
+    "private_key_passphrase",
+    "signing_private_key",
+    "signing_private_key_passphrase",
+];
+
 fn sign_remote_certificate(cx: &Exec, args: SignRemoteCertificate) -> Result<Value, Error> {
     let (data, errors) = match signed_for(cx, args) {
         Ok(data) => (data, Vec::new()),
@@ -683,7 +693,9 @@ fn signed_for(cx: &Exec, args: SignRemoteCertificate) -> Result<Value, Error> {
         return Ok(policy.into());
     }
     let mut all = args.kwargs;
-    all.remove("ca_server");
+    for name in OWN_SETTINGS {
+        all.remove(name);
+    }
     merge(&mut all, policy.clone());
     let der = Draft::from_arguments(cx, &all, false)?.signed(cx)?;
     // The settings of the requesting minion must not decide where this machine stores copies.

@@ -137,3 +137,34 @@ pub(crate) fn policy(cx: &Exec, name: Option<&str>, ca_server: Option<&str>) -> 
     renamed(&mut policy);
     Ok(policy)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{exec, exec_with};
+
+    /// Attack A17: a minion that requests a certificate names a key of the authority.
+    #[test]
+    fn a_requesting_minion_does_not_choose_the_signing_key_of_the_authority() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key.pem");
+        std::fs::write(&path, keys::generate(&exec(), "ec", None, None).unwrap()).unwrap();
+        let path = path.display().to_string();
+        let sign = |policy: Map, named: &str| {
+            let policies = Map::new().with("www", policy.with("minions", "web*"));
+            let opts = Map::new().with("x509_signing_policies", policies);
+            let kwargs = Map::new().with("CN", "web1").with(named, path.as_str());
+            let by = Map::new().with("__pub_id", "web1");
+            let answer = exec_with(opts, Map::new())
+                .call(SIGN, vec!["www".into(), kwargs.into()], by)
+                .unwrap();
+            answer.get("data").cloned().unwrap()
+        };
+        let keyless = || Map::new().with("days_valid", 10);
+        let with_key = || keyless().with("signing_private_key", path.as_str());
+        assert!(sign(with_key(), "public_key").is_true());
+        assert_eq!(sign(keyless(), "signing_private_key"), Value::Null);
+        let own = sign(with_key(), "private_key");
+        assert!(own.is_true(), "the key of the policy signs");
+    }
+}
