@@ -81,7 +81,9 @@ pub(crate) fn run(words: Vec<String>) -> Result<ExitCode, Failure> {
     if is_state {
         crate::interrupt::watch(&command, &call.config_dir);
     }
-    let (cx, uplink) = connected(&call, Opts::new(opts), is_state)?;
+    let is_test =
+        matches!(&call.request, Action::Call { fun, .. } if fun.starts_with("saltcheck."));
+    let (cx, uplink) = connected(&call, Opts::new(opts), is_state || is_test)?;
     refuse_custom(&cx)?;
     let jid = value::jid::of_process();
     let answer = answer(&cx, &call, &jid);
@@ -110,10 +112,16 @@ fn is_summed_up(call: &SaltCall) -> bool {
         && !call.overrides.contains("state_verbose")
 }
 
-/// Reports whether the called function returns one secret. A caller of `sdb.get` needs the value
-/// itself, because scripts read it, so the output must not mask it.
+/// Reports whether the called function returns one secret. A caller of `sdb.get` or of a function
+/// that creates a key needs the value itself, because scripts read it, so the output must not mask
+/// it.
 fn asks_for_secret(asked: &Action) -> bool {
-    let asking = ["sdb.get", "sdb.get_or_set_hash"];
+    let asking = [
+        "sdb.get",
+        "sdb.get_or_set_hash",
+        "ssh_pki.create_private_key",
+        "ssh_pki.encode_private_key",
+    ];
     matches!(asked, Action::Call { fun, .. } if asking.contains(&fun.as_str()))
 }
 

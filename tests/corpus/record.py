@@ -31,7 +31,8 @@ except ImportError:
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 USER, GROUP = pwd.getpwuid(os.getuid()).pw_name, grp.getgrgid(os.getgid()).gr_name
-VOLATILE = {"__pub_pid", "__pub_jid", "__pub_fun", "duration", "start_time", "__jid__", "jid", "pid", "_stamp", "__orchestration__"}
+VOLATILE = {"__pub_pid", "__pub_jid", "__pub_fun", "duration", "start_time", "__jid__", "jid", "pid", "_stamp", "__orchestration__",
+            "Execution Time"}
 
 
 class Scratch:

@@ -300,6 +300,7 @@ fn a_report_says_of_each_sls_whether_it_runs() {
     );
     machine.write("srv/python.sls", "#!py\ndef run():\n    return {}\n");
     machine.write("srv/mako.sls", "#!mako|yaml\na:\n  test.nop: []\n");
+    machine.write("srv/wempy.sls", "#!wempy|yaml\na:\n  test.nop: []\n");
     machine.write("srv/one.sls", "same:\n  test.nop: []\n");
     machine.write("srv/two.sls", "same:\n  test.nop: []\n");
     machine.write("srv/both.sls", "include: [one, two]\n");
@@ -334,7 +335,8 @@ fn a_report_says_of_each_sls_whether_it_runs() {
             .starts_with("git never asks for a password")
     );
     assert_eq!(verdict("python"), ("python", &vec!["#!py".into()]));
-    assert_eq!(verdict("mako").0, "fails");
+    assert_eq!(verdict("mako"), ("python", &vec!["#!mako".into()]));
+    assert_eq!(verdict("wempy").0, "fails");
     // Each SLS runs alone, but not the one that includes both.
     assert_eq!(verdict("one").0, "runs");
     assert_eq!(verdict("two").0, "runs");
@@ -346,7 +348,7 @@ fn a_report_says_of_each_sls_whether_it_runs() {
         &[
             "| runs as is | 4 |",
             "| will not run | 3 |",
-            "| all | 10 |",
+            "| all | 11 |",
             "## Will not run\n",
             "- `wrong` (srv/wrong.sls)\n",
         ],

@@ -53,5 +53,6 @@ mod small;
 mod ssh;
 mod stores;
 mod tools;
+mod tops;
 mod uci;
 mod undo;

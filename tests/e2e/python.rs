@@ -153,3 +153,94 @@ fn python_programs_call_functions_through_the_installed_package() {
     assert!(!refused.status.success());
     assert!(text(&refused.stderr).contains("cannot replace "));
 }
+
+/// A tree with templates of Mako, which include each other.
+fn mako_tree(scratch: &Scratch) {
+    for (path, text) in [
+        (
+            "app/init.sls",
+            "#!mako|yaml\n<%namespace name=\"parts\" file=\"salt://app/parts.mako\"/>\n% for number in [1, 2]:\necho ${number}:\n  cmd.run: []\n% endfor\n${parts.state(grains['id'])}\n<%include file=\"/app/more.mako\"/>\nfile:\n  file.managed:\n    - name: ${opts['root_dir']}/made\n    - source: salt://app/made.mako\n    - template: mako\n    - context: {port: 8080}\n",
+        ),
+        (
+            "app/parts.mako",
+            "<%def name=\"state(id)\">\n${id}-${'x'.upper()}:\n  test.nop: []\n</%def>\n",
+        ),
+        (
+            "app/more.mako",
+            "more_${salt['test.echo']('a')}_${saltenv}_${sls}:\n  test.nop: []\n",
+        ),
+        (
+            "app/made.mako",
+            "port=${port} ${salt['test.echo']('a')} ${pillar.get('x', 'no')}\n",
+        ),
+        ("wrong.sls", "#!mako|yaml\n${nothing}:\n  test.nop: []\n"),
+    ] {
+        scratch.write(format!("srv/salt/{path}"), text);
+    }
+}
+
+/// `salt-call` with the whole path.
+fn with_python(scratch: &Scratch, words: &[&str]) -> Output {
+    in_recorded_environment(Command::new(&program()[0]).args(&program()[1..]))
+        .args(["-c", &scratch.path().join("etc").display().to_string()])
+        .args(["--local", "--out=json"])
+        .args(words)
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn templates_of_mako_include_others_and_call_functions() {
+    let has_mako = in_recorded_environment(&mut Command::new("python3"))
+        .args(["-c", "import mako"])
+        .output()
+        .unwrap();
+    if !has_mako.status.success() {
+        tests::skip::skip("Python has no package Mako (python3-mako)");
+        return;
+    }
+    let scratch = machine();
+    mako_tree(&scratch);
+    let output = with_python(&scratch, &["state.apply", "app"]);
+    let out = text(&output.stdout);
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{out}{}",
+        text(&output.stderr)
+    );
+    for id in ["echo 1", "echo 2", "m1-X", "more_a_base_app"] {
+        assert!(out.contains(&format!("_|-{id}_|-")), "{id}: {out}");
+    }
+    let made = std::fs::read_to_string(scratch.path().join("root/made")).unwrap();
+    assert_eq!(made, "port=8080 a no\n");
+    let wrong = with_python(&scratch, &["state.apply", "wrong"]);
+    assert_ne!(wrong.status.code(), Some(0));
+    let out = text(&wrong.stdout);
+    assert!(out.contains("'nothing' is not defined"), "{out}");
+}
+
+#[test]
+fn mako_without_its_package_or_python_says_what_to_install() {
+    let scratch = machine();
+    mako_tree(&scratch);
+    // This module cannot be imported, and precedes the package.
+    scratch.write("no/mako/__init__.py", "raise ImportError('none')\n");
+    let output = in_recorded_environment(Command::new(&program()[0]).args(&program()[1..]))
+        .args(["-c", &scratch.path().join("etc").display().to_string()])
+        .args(["--local", "--out=json", "state.apply", "app"])
+        .env("PYTHONPATH", scratch.path().join("no"))
+        .output()
+        .unwrap();
+    let said = text(&output.stdout);
+    assert!(
+        said.contains("The renderer mako needs the Python package Mako: install it for /"),
+        "{said}"
+    );
+    let output = without_python(&scratch, &["state.apply", "app"]);
+    let said = text(&output.stdout) + &text(&output.stderr);
+    assert!(
+        said.contains("The renderer mako needs python3 with the package Mako"),
+        "{said}"
+    );
+}

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::scratch::{masked_group, masked_user};
 
-const VOLATILE: [&str; 10] = [
+const VOLATILE: [&str; 11] = [
     "__pub_pid",
     "__pub_jid",
     "__pub_fun",
@@ -19,6 +19,7 @@ const VOLATILE: [&str; 10] = [
     "pid",
     "_stamp",
     "__orchestration__",
+    "Execution Time",
 ];
 
 const EXCEPTION: &str = "An exception occurred in this state:";

@@ -4,6 +4,7 @@ A call of a module or a state becomes a command line of `salt-call --local`. Sal
 that no argument can express is passed in an SLS file.
 """
 
+import ast
 import collections.abc
 import contextlib
 import copy
@@ -148,6 +149,9 @@ class Loaders:
             answer = json.loads(done.stdout)["local"]
         except (ValueError, KeyError, TypeError):
             raise CommandExecutionError((done.stderr or done.stdout).strip()) from None
+        if kwargs.get("raw") and isinstance(answer, str) and answer.startswith("b"):
+            # JSON has no bytes: Pinch prints them as Python does.
+            answer = ast.literal_eval(answer)
         kind = functional.StateResult if name in ONE_STATE else functional.MultiStateResult if name in SEVERAL_STATES else lambda same: same
         return kind(answer)
 

@@ -223,14 +223,13 @@ const DIFFERENCES: &[Difference] = &[
 ];
 
 /// The renderers of Salt that this program lacks.
-const RENDERERS: [&str; 11] = [
+const RENDERERS: [&str; 10] = [
     "aws_kms",
     "cheetah",
     "dson",
     "genshi",
     "hjson",
     "json5",
-    "mako",
     "nacl",
     "pydsl",
     "pyobjects",
@@ -248,8 +247,10 @@ impl Seen {
             .collect();
         let missing = pipe.iter().find(|name| RENDERERS.contains(name));
         self.renderer = missing.map(|name| (*name).to_owned());
-        if pipe.contains(&"py") {
-            self.custom.insert("#!py".to_owned());
+        for name in ["mako", "py"] {
+            if pipe.contains(&name) {
+                self.custom.insert(format!("#!{name}"));
+            }
         }
         for name in functions.iter().filter(|name| text.contains(name.as_str())) {
             self.custom.insert(name.clone());

@@ -120,7 +120,10 @@ fn context(opts: Opts, uplink: &Uplink, job: &Job) -> Result<Exec, local_socket:
 
 /// Returns true for functions that compile states: the master provides options for them.
 fn is_state(job: &Job) -> bool {
-    let is_one = |fun: &Value| fun.as_str().is_some_and(|fun| fun.starts_with("state."));
+    let is_one = |fun: &Value| {
+        let fun = fun.as_str().unwrap_or_default();
+        fun.starts_with("state.") || fun.starts_with("saltcheck.")
+    };
     let several = job.fun.as_list().unwrap_or_default();
     is_one(&job.fun) || several.iter().any(is_one)
 }

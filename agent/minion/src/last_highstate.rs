@@ -64,6 +64,8 @@ pub(crate) struct Answers {
     pillar: Option<Map>,
     /// The pillar's environment.
     pillarenv: Value,
+    /// The SLS of the master's `master_tops`, by environment.
+    tops: Option<Map>,
     /// The secrets in the pillar, for masking them.
     pub(crate) marks: Value,
     /// True after a request that failed: the answers are not those of a whole run.
@@ -94,6 +96,19 @@ impl Answers {
         self.pillarenv = pillarenv.map(Value::from).into();
         self.marks = secret::marks(&pillar.clone().into());
         self.pillar = Some(pillar.clone());
+    }
+
+    pub(crate) fn note_tops(&mut self, tops: &Map) {
+        self.tops = Some(tops.clone());
+    }
+
+    pub(crate) fn tops(&self) -> Result<Map, Error> {
+        self.tops.clone().ok_or_else(|| {
+            Error::refused(
+                "the last highstate did not use master_tops, and --cached does not contact the master"
+                    .to_owned(),
+            )
+        })
     }
 
     /// Returns a list that the master has sent.
@@ -179,6 +194,10 @@ impl Answers {
             .with("lists", self.lists.clone())
             .with("files", self.files.clone())
             .with("pillarenv", self.pillarenv.clone());
+        let record = match &self.tops {
+            Some(tops) => record.with("tops", tops.clone()),
+            None => record,
+        };
         match pillar {
             Some(pillar) => {
                 let record = record.with("marks", self.marks.clone());
@@ -230,6 +249,7 @@ impl Answers {
             options: map("options")?,
             lists: map("lists")?,
             files: map("files")?,
+            tops: map("tops"),
             pillar,
             pillarenv: record.get("pillarenv")?.clone(),
             marks,

@@ -14,12 +14,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use machine::hashes;
+use modules::served::options::HAS_TOPS;
 use state::exec::Exec;
 use state::module::Error;
 use state::opts::Opts;
 use state::sources::{SourceFile, Sources};
 use value::{Map, Value, remove, secret};
-use wire::{List, Pillar, Stat};
+use wire::{List, Pillar, Stat, Tops};
 
 use crate::last_highstate::{self, Answers};
 use crate::local_socket::{self, Uplink};
@@ -333,6 +334,17 @@ impl Sources for OfMaster {
         })
     }
 
+    fn master_tops(&self, cx: &Exec) -> Result<Map, Error> {
+        if !cx.opts().flag(HAS_TOPS) {
+            return Ok(Map::new());
+        }
+        let tops = match &self.origin {
+            Origin::Master(uplink, _) => assigned(uplink, cx),
+            Origin::Kept(answers) => answers.tops(),
+        };
+        self.noted(tops, Answers::note_tops)
+    }
+
     fn keep(&self) {
         let Origin::Master(_, answers) = &self.origin else {
             return;
@@ -345,6 +357,21 @@ impl Sources for OfMaster {
                 "cannot keep the files of this highstate for --cached: {error}"
             ));
         }
+    }
+}
+
+/// Requests the SLS that the master's `master_tops` assign to this minion, by environment.
+fn assigned(uplink: &Uplink, cx: &Exec) -> Result<Map, Error> {
+    let grains = cx.grains();
+    match uplink
+        .call(Tops { grains })
+        .map_err(|error| refused(&error))?
+    {
+        Value::Map(tops) => Ok(tops),
+        other => Err(Error::refused(format!(
+            "The master sent invalid data of master_tops: {}",
+            other.to_text()
+        ))),
     }
 }
 

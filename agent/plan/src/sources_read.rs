@@ -98,6 +98,14 @@ impl Sources for Watched {
         Ok(found)
     }
 
+    fn master_tops(&self, cx: &Exec) -> Result<Map, Error> {
+        let tops = self.inner.master_tops(cx)?;
+        let shown = value::python::repr(&tops.clone().into());
+        self.seen
+            .note("master_tops".to_owned(), &crate::hash(shown.as_bytes()))?;
+        Ok(tops)
+    }
+
     fn text(&self, file: &SourceFile) -> Result<Arc<str>, Error> {
         self.inner.text(file)
     }

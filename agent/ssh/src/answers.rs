@@ -13,7 +13,7 @@ use modules::served::{ENTRIES, PIECE};
 use smol::io::{AsyncReadExt, AsyncSeekExt};
 use state::opts::Opts;
 use value::{Value, secret};
-use wire::{File, Id, List, Pillar, Request, Stat};
+use wire::{File, Id, List, Pillar, Request, Stat, Tops};
 
 /// The answers to the requests of one host's job.
 #[derive(Clone, Debug)]
@@ -34,6 +34,7 @@ impl Answers {
         match request {
             Request::Options(_) => to.done(options(&self.opts)).await,
             Request::Pillar(asked) => self.pillar(asked, to).await,
+            Request::Tops(asked) => self.tops(asked, to).await,
             Request::List(asked) => self.list(asked, to).await,
             Request::Stat(asked) => self.stat(asked, to).await,
             Request::File(asked) => self.file(asked, to).await,
@@ -69,6 +70,19 @@ impl Answers {
                 }
                 to.done(pillar).await
             }
+            Err(error) => to.fail("failed", error.to_string()).await,
+        }
+    }
+
+    async fn tops(&self, asked: Tops, to: &mut Local) -> Result<(), Error> {
+        let opts = self.opts.clone();
+        let asked = Asked {
+            id: self.id.as_str().to_owned(),
+            grains: asked.grains,
+            ..Asked::default()
+        };
+        match smol::unblock(move || asked.tops(&opts)).await {
+            Ok(tops) => to.done(tops).await,
             Err(error) => to.fail("failed", error.to_string()).await,
         }
     }

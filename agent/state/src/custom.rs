@@ -45,6 +45,8 @@ pub enum Kind {
     Roster,
     /// Engines of a daemon, `_engines`.
     Engine,
+    /// Sources of top file data, `_tops`.
+    Top,
 }
 
 /// The input of a custom renderer.

@@ -31,6 +31,7 @@ pub mod run;
 pub mod sources;
 pub mod targets;
 pub mod top;
+pub mod tops;
 pub mod tree;
 pub mod typed;
 pub mod umask;

@@ -73,6 +73,7 @@ fn options(kind: Kind) -> (&'static str, Option<&'static str>) {
         Kind::Sdb => ("disable_sdbs", None),
         Kind::Roster => ("disable_rosters", None),
         Kind::Engine => ("disable_engines", None),
+        Kind::Top => ("disable_tops", None),
     }
 }
 

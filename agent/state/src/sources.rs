@@ -9,6 +9,7 @@ use value::Map;
 use crate::exec::Exec;
 use crate::host::read;
 use crate::module::Error;
+use crate::tops;
 
 /// A file of the tree.
 #[derive(Clone, Debug)]
@@ -82,6 +83,14 @@ pub trait Sources: Send + Sync {
     /// # Errors
     /// When it does not render.
     fn pillar(&self, cx: &Exec) -> Result<Map, Error>;
+
+    /// Returns the SLS that the sources of `master_tops` assign to this minion, by environment.
+    ///
+    /// # Errors
+    /// When a source fails.
+    fn master_tops(&self, cx: &Exec) -> Result<Map, Error> {
+        tops::load(cx)
+    }
 
     /// Keeps what it has returned for runs without a master. It is called when a whole highstate has
     /// run to its end.

@@ -48,17 +48,16 @@ impl Request {
     }
 }
 
-/// Returns the SLS that the top files assign to this minion: those of `state.highstate`.
+/// Returns the SLS that the top files and the sources of `master_tops` assign to this minion: those
+/// of `state.highstate`.
 ///
 /// # Errors
 /// Faults of the top files.
 pub fn matched(cx: &Exec, request: &Request) -> Result<Matched, Vec<Fault>> {
-    let top = merged(cx, request)?;
-    let faults = verify(&top);
-    if !faults.is_empty() {
-        return Err(faults);
-    }
-    let matched = select(cx, &top, request.saltenv.as_deref())?;
+    let mut matched = matched_by_files(cx, request)?;
+    let others = cx.shared.sources.master_tops(cx);
+    let others = others.map_err(|error| vec![Fault::new(error.to_string())])?;
+    add_others(&mut matched, &others, cx.opts().flag("master_tops_first"));
     for (env, names) in &matched {
         let names = names.join(", ");
         log::debug(format_args!(
@@ -66,6 +65,19 @@ pub fn matched(cx: &Exec, request: &Request) -> Result<Matched, Vec<Fault>> {
         ));
     }
     Ok(matched)
+}
+
+/// Returns the SLS that the top files alone assign to this minion.
+///
+/// # Errors
+/// Faults of the top files.
+pub fn matched_by_files(cx: &Exec, request: &Request) -> Result<Matched, Vec<Fault>> {
+    let top = merged(cx, request)?;
+    let faults = verify(&top);
+    if !faults.is_empty() {
+        return Err(faults);
+    }
+    select(cx, &top, request.saltenv.as_deref())
 }
 
 /// Returns the merged top files: `state.show_top` without the matching.
@@ -423,6 +435,24 @@ fn select_target(
         }
     }
     Ok(())
+}
+
+/// Adds the SLS of `master_tops`, each once.
+fn add_others(matched: &mut Matched, others: &Map, are_first: bool) {
+    for (env, names) in others {
+        let (env, names) = (env.to_text(), names.texts());
+        let position = matched.iter().position(|(known, _)| *known == env);
+        let own = position.map_or_else(Vec::new, |at| matched.remove(at).1);
+        let (mut all, second) = match are_first {
+            true => (names, own),
+            false => (own, names),
+        };
+        let new = second.into_iter().filter(|name| !all.contains(name));
+        let new: Vec<String> = new.collect();
+        all.extend(new);
+        let place = position.unwrap_or(matched.len());
+        matched.insert(place, (env, all));
+    }
 }
 
 fn push(matched: &mut Matched, env: &str, sls: &str) {

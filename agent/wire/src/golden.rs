@@ -97,6 +97,10 @@ fn of_minions() -> Vec<Request> {
             secrets: false,
         }
         .into(),
+        Tops {
+            grains: map("id", "m1"),
+        }
+        .into(),
         Grains {
             grains: map("cpus", 2),
         }

@@ -118,7 +118,7 @@ pub use limits::{EVIDENCE_MAX, Limits};
 pub use request::{
     Backup, Beacons, File, FindJob, Fire, Grains, Job, List, Listen, MineDelete, MineGet, MinePut,
     NextKey, Options, Pillar, Ping, Publish, Push, Refresh, Request, Return, Runner, Running,
-    Schedule, SignalJob, Stat, Wheel,
+    Schedule, SignalJob, Stat, Tops, Wheel,
 };
 pub use rule::{Rule, Way};
 pub use secret::Secret;

@@ -26,6 +26,13 @@ kinds! {
         secrets: bool,
     }
 
+    /// Asks for the SLS that the master's `master_tops` assign to a minion: `done` with lists by
+    /// environment. The master uses the id that the minion's key is bound to.
+    "tops" Tops [MinionToMaster JobToMinion ClientToMinion] {
+        /// The minion's grains, which the sources may use.
+        grains: Map,
+    }
+
     /// Sends new grains for the master's cache, which the master uses to find targets.
     "grains" Grains [MinionToMaster] {
         /// All grains.

@@ -270,6 +270,7 @@ impl Session {
             Request::Return(asked) => self.jobs.store_return(minion, question, asked).await,
             Request::Grains(asked) => data.store_grains(minion, question, asked).await,
             Request::Pillar(asked) => data.pillar(minion, question, asked).await,
+            Request::Tops(asked) => data.tops(minion, question, asked).await,
             Request::Options(_) => data.options(minion, question).await,
             Request::MineGet(asked) => data.mine_get(minion, question, asked).await,
             Request::MinePut(asked) => data.mine_put(minion, question, asked).await,

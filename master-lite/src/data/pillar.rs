@@ -5,7 +5,7 @@ use modules::served::pillar::Asked;
 use smol::lock::Semaphore;
 use state::opts::Opts;
 use value::{Map, Value, log, secret};
-use wire::{Id, Pillar, Request, tag};
+use wire::{Id, Pillar, Request, Tops, tag};
 
 use super::{Data, minion_cache};
 use crate::jobs::minions::Minion;
@@ -45,9 +45,37 @@ impl Pillars {
         let compiled = smol::unblock(move || asked.compile(&opts)).await;
         compiled.map_err(|error| error.to_string())
     }
+
+    /// Returns the SLS that `master_tops` assigns to a minion, by environment, once it is its turn.
+    async fn tops(&self, id: &Id, grains: Map) -> Result<Map, String> {
+        let asked = Asked {
+            id: id.as_str().to_owned(),
+            grains,
+            ..Asked::default()
+        };
+        // No deadline: each compilation before it has limits.
+        let _turn = self.turns.acquire().await;
+        let opts = self.opts.clone();
+        let found = smol::unblock(move || asked.tops(&opts)).await;
+        found.map_err(|error| error.to_string())
+    }
 }
 
 impl Data {
+    /// Answers `tops`.
+    pub(crate) async fn tops(
+        &self,
+        minion: &Minion,
+        question: Question,
+        asked: Tops,
+    ) -> Result<(), Error> {
+        let grains = self.believed(minion, asked.grains);
+        match self.pillars.tops(&minion.id, grains).await {
+            Ok(tops) => question.done(tops).await,
+            Err(error) => question.fail("failed", error).await,
+        }
+    }
+
     /// Answers `pillar`: compiles a minion's pillar, and stores it for targeting.
     pub(crate) async fn pillar(
         &self,

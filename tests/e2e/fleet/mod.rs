@@ -51,6 +51,7 @@ mod secret;
 mod self_healing;
 mod storm;
 mod survival;
+mod tops;
 mod upkeep;
 
 use std::fs;

@@ -141,6 +141,8 @@ pub(crate) mod rbenv;
 pub(crate) mod redis;
 pub(crate) mod rsync;
 mod salt_version;
+#[cfg(feature = "testing")]
+mod saltcheck;
 mod saltutil;
 mod saltutil_sync;
 pub mod schedule;
@@ -155,6 +157,8 @@ mod slsutil;
 #[cfg(feature = "mail")]
 pub(crate) mod smtp;
 pub(crate) mod ssh;
+#[cfg(feature = "certificates")]
+pub(crate) mod ssh_pki;
 pub(crate) mod state;
 mod state_pause;
 mod state_request;
@@ -379,6 +383,8 @@ pub const MODULES: &[Module<Value>] = &[
     redis::MODULE,
     rsync::MODULE,
     salt_version::MODULE,
+    #[cfg(feature = "testing")]
+    saltcheck::MODULE,
     saltutil::MODULE,
     saltutil_sync::MODULE,
     schedule::MODULE,
@@ -397,6 +403,8 @@ pub const MODULES: &[Module<Value>] = &[
     ssh::MODULE,
     ssh::auth::MODULE,
     ssh::known::MODULE,
+    #[cfg(feature = "certificates")]
+    ssh_pki::MODULE,
     state::MODULE,
     state_pause::MODULE,
     state_request::MODULE,

@@ -445,7 +445,7 @@ fn low(cx: &Exec, args: Low) -> Result<Value, Error> {
 }
 
 fn run_one(cx: &Exec, request: Request, data: Map) -> Result<Value, Error> {
-    request.run(cx, |own, _| {
+    let running = request.run(cx, |own, _| {
         let plan: Plan = compile::single(data);
         let errors = plan
             .chunks()
@@ -456,7 +456,36 @@ fn run_one(cx: &Exec, request: Request, data: Map) -> Result<Value, Error> {
             true => Ok(plan),
             false => Err(Stop::messages(own, errors)),
         }
+    })?;
+    Ok(match running {
+        Value::Map(running) => with_parts(running),
+        other => other,
     })
+}
+
+/// Moves the returns of the parts of a state into its return (`sub_state_run`), where Salt has them
+/// if it applies a single state.
+fn with_parts(running: Map) -> Value {
+    let (mut single, mut parts) = (Map::new(), Vec::new());
+    for (tag, ret) in running {
+        match ret {
+            Value::Map(ret) if !single.is_empty() => parts.push(part(&tag.to_text(), ret)),
+            ret => drop(single.insert(tag, ret)),
+        }
+    }
+    let whole = single.iter_mut().map(|(_, ret)| ret).next();
+    if let (Some(Value::Map(ret)), false) = (whole, parts.is_empty()) {
+        ret.insert("sub_state_run", Value::list(parts));
+    }
+    single.into()
+}
+
+/// Returns a part of a state with its low data, which its tag contains.
+fn part(tag: &str, mut ret: Map) -> Value {
+    ret.remove("__state_ran__");
+    let names = ["state", "__id__", "name", "fun"];
+    let low: Map = names.into_iter().zip(tag.split("_|-")).collect();
+    ret.with("__run_num__", 0).with("low", low).into()
 }
 
 fn high(cx: &Exec, args: High) -> Result<Value, Error> {

@@ -406,7 +406,7 @@ fn list_renderers(cx: &Exec, args: ListRenderers) -> Result<Value, Error> {
         .collect();
     let mut names: Vec<&str> = render::RENDERERS
         .into_iter()
-        .chain(["py"])
+        .chain(["mako", "py"])
         .chain(own.iter().map(String::as_str))
         .filter(meant)
         .collect();
@@ -415,10 +415,14 @@ fn list_renderers(cx: &Exec, args: ListRenderers) -> Result<Value, Error> {
 }
 
 /// The documentation of the built-in renderers.
-const RENDERER_DOCS: [(&str, &str); 8] = [
+const RENDERER_DOCS: [(&str, &str); 9] = [
     ("gpg", "Decrypt the encrypted parts of a text or of data."),
     ("jinja", "Render a text as a Jinja template."),
     ("json", "Read a text as JSON."),
+    (
+        "mako",
+        "Render a text as a template of the Python package Mako.",
+    ),
     (
         "py",
         "Run a text as Python: its function run() returns the data.",

@@ -15,6 +15,11 @@ pub(crate) fn is_supported(engine: &str) -> bool {
     engine == "jinja"
 }
 
+/// Returns true for an engine that renders files: a built-in one, or one of this machine's Python.
+pub(crate) fn renders_files(engine: &str) -> bool {
+    is_supported(engine) || ["mako", "py"].contains(&engine)
+}
+
 /// Renders a text with the variables of a file template (`grains`, `pillar`, `opts`, `saltenv`) and
 /// with `variables`, which take precedence.
 ///
@@ -32,7 +37,8 @@ pub(crate) fn render(
         .map_err(|error| Error::refused(error.to_string()))
 }
 
-/// Like [`render()`], for a file. The file may also be a Python program (`template: py`).
+/// Like [`render()`], for a file. The file may also be a Python program (`template: py`) or a
+/// template of Mako.
 ///
 /// # Errors
 /// When it does not render.
@@ -44,11 +50,12 @@ pub(crate) fn render_file(
     saltenv: &str,
     variables: Map,
 ) -> Result<String, Error> {
-    if engine != "py" {
-        return render(cx, file, text, saltenv, variables);
-    }
-    // A Python template finds its variables in one named `context`.
-    let variables = Map::new().with("context", variables);
+    let variables = match engine {
+        // A Python template finds its variables in one named `context`.
+        "py" => Map::new().with("context", variables),
+        "mako" => variables,
+        _ => return render(cx, file, text, saltenv, variables),
+    };
     let context = context(cx, file, saltenv, variables)?;
     let rendered = ExecHost::in_state_tree(cx).renderer(engine, "", text.into(), &context);
     rendered

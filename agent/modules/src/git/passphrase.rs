@@ -12,8 +12,8 @@ use value::channel;
 /// The variable with the passphrase. A process that has it answers the question of ssh.
 pub const VARIABLE: &str = "PINCH_GIT_PASSPHRASE";
 
-/// Returns the variables with which ssh gets a passphrase.
-pub(super) fn variables(passphrase: &str) -> [(String, String); 4] {
+/// Returns the variables with which ssh and ssh-keygen get a passphrase.
+pub(crate) fn variables(passphrase: &str) -> [(String, String); 4] {
     let own = format!("/proc/{}/exe", std::process::id());
     [
         (VARIABLE, passphrase),

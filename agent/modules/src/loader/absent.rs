@@ -58,8 +58,8 @@ const FAMILIES: &[Family] = &[
     Family {
         feature: "certificates",
         built: cfg!(feature = "certificates"),
-        states: &["tls", "x509"],
-        functions: &["asymmetric", "tls", "x509"],
+        states: &["ssh_pki", "tls", "x509"],
+        functions: &["asymmetric", "ssh_pki", "tls", "x509"],
     },
     Family {
         feature: "containers",
@@ -175,6 +175,12 @@ const FAMILIES: &[Family] = &[
         functions: &["consul", "etcd", "rabbitmq", "vault"],
     },
     Family {
+        feature: "testing",
+        built: cfg!(feature = "testing"),
+        states: &[],
+        functions: &["saltcheck"],
+    },
+    Family {
         feature: "web-servers",
         built: cfg!(feature = "web-servers"),
         states: &[
@@ -199,7 +205,7 @@ const STATES: &str = "\
     netsnmp netusers nexus nova ntp nxos openvswitch openvswitch_bridge openvswitch_port opsgenie \
     panos pbm pcs pdbedit pip_state pkgbuild pkgng ports powerpath probes proxy pyrax pyrax_queues \
     rbac_solaris rdp reg rest_cf rvm salt_master salt_proxy saltclass saltmod serverdensity \
-    smartos snapper solrcloud splunk splunk_search sqlite3 ssh ssh_pki ssl syslog_ng sysrc \
+    smartos snapper solrcloud splunk splunk_search sqlite3 ssh ssl syslog_ng sysrc \
     telemetry testinframod tomcat trafficserver uptime vagrant vault vbox_guest victorops virt vmc \
     win_system winrepo wordpress xml xmpp zabbix_action zabbix_host zabbix_hostgroup \
     zabbix_mediatype zabbix_template zabbix_user zabbix_usergroup zabbix_usermacro zabbix_valuemap \

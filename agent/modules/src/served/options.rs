@@ -3,6 +3,9 @@
 use state::opts::Opts;
 use value::{Map, Value};
 
+/// The mark of a configuration that has sources in `master_tops`.
+pub const HAS_TOPS: &str = "__master_tops";
+
 /// Returns the options of this configuration that apply to runs on other machines.
 #[must_use]
 pub fn options(opts: &Opts) -> Map {
@@ -23,10 +26,14 @@ pub fn options(opts: &Opts) -> Map {
         "renderer",
         "yaml_utf8",
     ];
-    TAKEN
+    let mut taken: Map = TAKEN
         .iter()
         .filter_map(|name| Some(((*name).into(), opts.get(name)?.clone())))
         .collect::<Vec<(Value, Value)>>()
         .into_iter()
-        .collect()
+        .collect();
+    if opts.get("master_tops").is_some_and(Value::is_true) {
+        taken.insert(HAS_TOPS, true);
+    }
+    taken
 }

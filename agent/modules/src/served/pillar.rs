@@ -1,8 +1,9 @@
-//! The pillar of another machine, compiled from the trees of this one.
+//! The pillar and the SLS of another machine, from the trees and the sources of this one.
 
 use state::exec::Exec;
 use state::module::Error;
 use state::opts::Opts;
+use state::tops;
 use value::{Map, secret};
 
 use super::Refusal;
@@ -11,8 +12,8 @@ use crate::fileserver::roots::Roots;
 use crate::loader::custom::CustomModules;
 use crate::state_run::orchestrate::ThisMachine;
 
-/// A request for the pillar of another machine.
-#[derive(Clone, Debug)]
+/// A request for the pillar of another machine, or for its SLS of `master_tops`.
+#[derive(Clone, Debug, Default)]
 pub struct Asked {
     /// The id of the machine. It never comes from the machine itself.
     pub id: String,
@@ -45,6 +46,15 @@ impl Asked {
         let pillar = cx.shared.sources.pillar(&cx)?;
         secret::note(&pillar);
         Ok(pillar)
+    }
+
+    /// Returns the SLS that the sources of `master_tops` in this machine's configuration assign to
+    /// the machine, by environment.
+    ///
+    /// # Errors
+    /// When a source fails.
+    pub fn tops(self, opts: &Opts) -> Result<Map, Error> {
+        tops::load(&self.context(opts))
     }
 
     fn context(self, opts: &Opts) -> Exec {

@@ -121,6 +121,8 @@ mod slack;
 mod smtp;
 mod ssh_auth;
 mod ssh_known_hosts;
+#[cfg(feature = "certificates")]
+mod ssh_pki;
 mod stateconf;
 mod status;
 mod supervisord;
@@ -323,6 +325,8 @@ pub const MODULES: &[Module<Ret>] = &[
     smtp::MODULE,
     ssh_auth::MODULE,
     ssh_known_hosts::MODULE,
+    #[cfg(feature = "certificates")]
+    ssh_pki::MODULE,
     stateconf::MODULE,
     status::MODULE,
     supervisord::MODULE,

@@ -1,14 +1,12 @@
 //! The `x509` state module.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use machine::fs::{self, Owner};
 use state::exec::Exec;
 use state::facts::Effects;
-use state::module::{Arguments, Error, Ret};
+use state::module::{Error, Ret};
 use value::{Map, Value};
 
-use crate::exec::file::backup;
 use crate::exec::x509::format::containers::{
     self, Encoding, Found, Missing, OF_CERTIFICATES, OF_KEYS, OF_REQUESTS, Pkcs12,
 };
@@ -19,8 +17,10 @@ use crate::exec::x509::format::pem;
 use crate::exec::x509::{appended, as_written, embedded, made, new_key, policy, request};
 
 mod crl;
+pub(super) mod file;
 
 use crl::crl_managed;
+use file::{File, Plan, error_as_failure};
 
 state::state_module! {
     /// Manage private keys, certificates and certificate requests.
@@ -190,195 +190,20 @@ state::state_module! {
     });
 }
 
-/// The arguments that are passed to `file.managed`.
-const OF_FILES: [&str; 20] = [
-    "user",
-    "group",
-    "mode",
-    "attrs",
-    "makedirs",
-    "dir_mode",
-    "backup",
-    "create",
-    "follow_symlinks",
-    "check_cmd",
-    "tmp_dir",
-    "tmp_ext",
-    "selinux",
-    "file_encoding",
-    "encoding_errors",
-    "win_owner",
-    "win_perms",
-    "win_deny_perms",
-    "win_inheritance",
-    "win_perms_reset",
-];
-
 /// The arguments of Salt's old module that no longer have an effect.
 const IGNORED: [&str; 5] = ["cipher", "verbose", "text", "version", "serial_bits"];
 
-/// A file of this module, which `file.managed` places.
-struct File<'a> {
+/// Moves the arguments of `file.managed` out of `kwargs`, and removes those without an effect.
+fn file_from_kwargs<'a>(
     cx: &'a Exec,
     name: &'a str,
-    /// The kind of the file, for the comments.
     what: &'static str,
-    args: Map,
-}
-
-/// The planned change of a file.
-struct Plan<'a> {
-    changes: Map,
-    /// True if a file of this kind exists already.
-    is_there: bool,
-    encoding: Encoding,
-    make: Box<dyn FnOnce() -> Result<Vec<u8>, Error> + 'a>,
-}
-
-impl<'a> File<'a> {
-    /// Moves the arguments of `file.managed` out of `kwargs`, and removes those of the state
-    /// engine.
-    fn from_kwargs(cx: &'a Exec, name: &'a str, what: &'static str, kwargs: &mut Map) -> Self {
-        let mut args = Map::new().with("show_changes", false);
-        for name in OF_FILES {
-            if let Some(value) = kwargs.remove(name) {
-                let name = if name == "file_encoding" {
-                    "encoding"
-                } else {
-                    name
-                };
-                args.insert(name, value);
-            }
-        }
-        for name in IGNORED {
-            kwargs.remove(name);
-        }
-        kwargs.retain(|key, _| {
-            let key = key.to_text();
-            !key.starts_with("__")
-                && !matches!(key.as_str(), "order" | "fun" | "state" | "sfun" | "sls")
-        });
-        Self {
-            cx,
-            name,
-            what,
-            args,
-        }
+    kwargs: &mut Map,
+) -> File<'a> {
+    for name in IGNORED {
+        kwargs.remove(name);
     }
-
-    fn managed(&self, cx: &Exec, replace: bool, contents: Option<&str>) -> Result<Ret, Error> {
-        let function = cx
-            .state_function("file.managed")
-            .ok_or("file.managed is not available")?;
-        let mut args = self.args.clone();
-        args.insert("name", self.name);
-        args.insert("replace", replace);
-        if let Some(contents) = contents {
-            args.insert("contents", contents);
-        }
-        let ret = function.invoke("file.managed", cx, Arguments::new(Vec::new(), args));
-        error_as_failure(ret)
-    }
-
-    /// Adds the return of `file.managed` to this state's return, as a sub-state run.
-    fn with_part(&self, ret: Ret, part: Ret) -> Ret {
-        let id = self
-            .cx
-            .chunk
-            .as_ref()
-            .map_or_else(|| self.name.to_owned(), |low| low.id.clone());
-        let low = Map::new()
-            .with("name", self.name)
-            .with("state", "file")
-            .with("__id__", id)
-            .with("fun", "managed");
-        let part = Map::new()
-            .with("name", self.name)
-            .with("result", part.result.map_or(Value::Null, Value::Bool))
-            .with("changes", part.changes)
-            .with("comment", part.comment)
-            .with("low", low);
-        ret.with("sub_state_run", Value::list([part.into()]))
-    }
-
-    /// Examines the file, decides what to do, and does it. `decide` receives the existing file, if
-    /// there is one. A link that is not followed does not count as an existing file.
-    fn run(
-        &self,
-        decide: impl FnOnce(Option<&Path>) -> Result<Plan<'a>, Error>,
-    ) -> Result<Ret, Error> {
-        let what = self.what;
-        let mut testing = self.cx.clone();
-        testing.test = true;
-        let ok = format!("The {what} is in the correct state");
-        let test = self.managed(&testing, false, None)?;
-        if test.result == Some(false) {
-            let why = "Problem while testing file.managed changes, see its output";
-            return Ok(self.with_part(Ret::failed(why), test));
-        }
-        if test
-            .comment
-            .contains("is not present and is not set for creation")
-        {
-            return Ok(self.with_part(Ret::ok(ok), test));
-        }
-        let path = PathBuf::from(self.name);
-        let follows = self.args.get("follow_symlinks").is_none_or(Value::is_true);
-        let is_replaced = path.is_symlink() && !follows;
-        let real = match path.is_symlink() && follows {
-            true => path.canonicalize().unwrap_or_else(|_| path.clone()),
-            false => path,
-        };
-        let is_there = !is_replaced && real.is_file();
-        let mut plan = decide(is_there.then_some(&*real))?;
-        if is_replaced {
-            plan.changes.insert("replaced", self.name);
-        }
-        if plan.changes.is_empty() && test.result == Some(true) && !test.changes.is_true() {
-            return Ok(self.with_part(Ret::ok(ok), test));
-        }
-        let verb = if plan.is_there { "recreate" } else { "create" };
-        if self.cx.test {
-            let ret = match plan.changes.is_empty() {
-                true => Ret::ok(ok),
-                false => Ret::would(format!("The {what} would have been {verb}d")),
-            };
-            return Ok(self.with_part(ret.changes(plan.changes), test));
-        }
-        self.placed(plan, &real, ok, format!("The {what} has been {verb}d"))
-    }
-
-    fn placed(&self, plan: Plan<'_>, real: &Path, ok: String, done: String) -> Result<Ret, Error> {
-        let bytes = match plan.changes.is_empty() {
-            true => None,
-            false => Some((plan.make)()?),
-        };
-        // The new contents were created above, so the old link is removed only once they exist.
-        if plan.changes.contains("replaced") && real.is_symlink() {
-            fs::remove(self.cx, real).map_err(Error::io(real))?;
-        }
-        let text = bytes.as_ref().filter(|_| plan.encoding.is_text());
-        let text = text.map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-        let part = self.managed(self.cx, text.is_some(), text.as_deref())?;
-        let verb = if plan.is_there { "update" } else { "create" };
-        if part.result == Some(false) {
-            let why = format!("Could not {verb} file, see file.managed output");
-            return Ok(self.with_part(Ret::failed(why), part));
-        }
-        if let (Some(bytes), None) = (&bytes, &text) {
-            let backup = self.args.get("backup").map(Value::to_text);
-            let mode = backup::mode(self.cx, &backup.unwrap_or_default());
-            backup::keep(self.cx, &real.to_string_lossy(), &mode)?;
-            fs::write(self.cx, real, bytes, Owner::default())?;
-        }
-        let comment = if bytes.is_some() { done } else { ok };
-        Ok(self.with_part(Ret::ok(comment).changes(plan.changes), part))
-    }
-}
-
-/// Converts an error to a failed return without changes, as in Salt.
-fn error_as_failure(ret: Result<Ret, Error>) -> Result<Ret, Error> {
-    ret.or_else(|error| Ok(Ret::failed(error.to_string())))
+    File::from_kwargs(cx, name, what, kwargs)
 }
 
 fn unknown(kwargs: &Map) -> Result<(), Error> {
@@ -398,7 +223,7 @@ fn private_key_managed(cx: &Exec, mut args: PrivateKeyManaged) -> Result<Ret, Er
     }
     let mut kwargs = std::mem::take(&mut args.kwargs);
     let name = args.name.clone();
-    let mut file = File::from_kwargs(cx, &name, "private key", &mut kwargs);
+    let mut file = file_from_kwargs(cx, &name, "private key", &mut kwargs);
     unknown(&kwargs)?;
     if !file.args.get("mode").is_some_and(Value::is_true) {
         file.args.insert("mode", "0400");
@@ -437,6 +262,7 @@ fn key_plan<'a>(
     Ok(Plan {
         is_there: file.is_some(),
         encoding,
+        encrypts: false,
         changes,
         make: Box::new(move || match current.filter(|_| is_same) {
             Some(current) => as_written(cx, &current, passphrase, encoding, older),
@@ -507,7 +333,7 @@ fn key_changes(
 
 fn pem_managed(cx: &Exec, mut args: PemManaged) -> Result<Ret, Error> {
     let name = args.name;
-    let file = File::from_kwargs(cx, &name, "PEM text", &mut args.kwargs);
+    let file = file_from_kwargs(cx, &name, "PEM text", &mut args.kwargs);
     unknown(&args.kwargs)?;
     match pem::entry(&args.text, None) {
         Ok(text) => file.managed(cx, true, Some(&text)),
@@ -517,7 +343,7 @@ fn pem_managed(cx: &Exec, mut args: PemManaged) -> Result<Ret, Error> {
 
 fn csr_managed(cx: &Exec, args: CsrManaged) -> Result<Ret, Error> {
     let mut all = args.kwargs;
-    let file = File::from_kwargs(cx, &args.name, "certificate signing request", &mut all);
+    let file = file_from_kwargs(cx, &args.name, "certificate signing request", &mut all);
     all.insert("private_key", args.private_key);
     all.insert("private_key_passphrase", args.private_key_passphrase);
     all.insert("digest", args.digest);
@@ -553,6 +379,7 @@ fn request_plan<'a>(
     Ok(Plan {
         is_there: current.is_some(),
         encoding,
+        encrypts: false,
         changes,
         make: Box::new(move || Ok(encoding.bytes("CERTIFICATE REQUEST", request(cx, all)?))),
     })
@@ -560,7 +387,7 @@ fn request_plan<'a>(
 
 fn certificate_managed(cx: &Exec, args: CertificateManaged) -> Result<Ret, Error> {
     let mut all = args.kwargs;
-    let file = File::from_kwargs(cx, &args.name, "certificate", &mut all);
+    let file = file_from_kwargs(cx, &args.name, "certificate", &mut all);
     let days = args.days_valid;
     let defaults = match days.is_null() && args.not_after.is_null() {
         true => 365.into(),
@@ -651,6 +478,7 @@ impl<'a> Wanted<'a> {
         Ok(Plan {
             is_there,
             encoding,
+            encrypts: false,
             changes,
             make: Box::new(move || self.written(cx, encoding, kept)),
         })

@@ -222,8 +222,7 @@ pub(crate) fn find(cx: &Exec, request: &Request) -> Result<Found, Error> {
         });
     };
     if let Some(engine) = &request.template
-        && engine != "py"
-        && !template::is_supported(engine)
+        && !template::renders_files(engine)
     {
         return Err(template::unsupported(engine).into());
     }

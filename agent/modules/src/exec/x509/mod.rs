@@ -27,7 +27,7 @@ mod read;
 
 use encode::{Delivery, encode_certificate, encode_crl, encode_csr, encode_private_key, keep_copy};
 use policies::remote;
-pub(crate) use policies::{own_policy, policy};
+pub(crate) use policies::{call_ca_server, own_policy, policy, policy_of};
 use read::{
     expired, expires, get_pem_entries, get_pem_entry, read_certificate, read_certificates,
     read_crl, read_csr, verify_crl, verify_private_key, verify_signature, will_expire,
@@ -388,7 +388,10 @@ pub(crate) fn appended(given: &Value) -> Result<Vec<Parts>, Error> {
 }
 
 /// Writes a file that only its owner can read.
-fn place(cx: &Exec, path: &str, bytes: &[u8]) -> Result<(), Error> {
+///
+/// # Errors
+/// When it cannot be written.
+pub(crate) fn place(cx: &Exec, path: &str, bytes: &[u8]) -> Result<(), Error> {
     let owner = Owner {
         mode: Some(0o600),
         ..Owner::default()
@@ -645,6 +648,16 @@ fn get_signing_policy(cx: &Exec, args: GetSigningPolicy) -> Result<Value, Error>
     .into())
 }
 
+/// The settings that only this machine chooses when it signs for another one. A path of the
+/// requester would be one of this machine.
+const OWN_SETTINGS: [&str; 5] = [
+    "ca_server",
+    "private_key",
+    "private_key_passphrase",
+    "signing_private_key",
+    "signing_private_key_passphrase",
+];
+
 fn sign_remote_certificate(cx: &Exec, args: SignRemoteCertificate) -> Result<Value, Error> {
     let (data, errors) = match signed_for(cx, args) {
         Ok(data) => (data, Vec::new()),
@@ -662,8 +675,9 @@ fn signed_for(cx: &Exec, args: SignRemoteCertificate) -> Result<Value, Error> {
     if let Some(minions) = policy.remove("minions") {
         let id = args.more_kwargs.get("__pub_id").map(Value::to_text);
         let id = id.ok_or("minion sending this request could not be identified")?;
-        let minions = minions.to_text();
-        if minions.contains('@') || !value::glob::fnmatch(&minions, &id) {
+        // A list as a text would be a glob with a class of characters.
+        let minions = minions.as_str().unwrap_or_default();
+        if minions.contains('@') || !value::glob::fnmatch(minions, &id) {
             return Err("minion not permitted to use specified signing policy".into());
         }
     }
@@ -679,7 +693,9 @@ fn signed_for(cx: &Exec, args: SignRemoteCertificate) -> Result<Value, Error> {
         return Ok(policy.into());
     }
     let mut all = args.kwargs;
-    all.remove("ca_server");
+    for name in OWN_SETTINGS {
+        all.remove(name);
+    }
     merge(&mut all, policy.clone());
     let der = Draft::from_arguments(cx, &all, false)?.signed(cx)?;
     // The settings of the requesting minion must not decide where this machine stores copies.

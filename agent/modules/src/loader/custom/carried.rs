@@ -17,6 +17,7 @@ macro_rules! carried {
 const FILES: &[(&str, &str)] = &[
     carried!("salt/__init__.py"),
     carried!("salt/_compat.py"),
+    carried!("salt/_mako.py"),
     carried!("salt/_pinch.py"),
     carried!("salt/client.py"),
     carried!("salt/config.py"),

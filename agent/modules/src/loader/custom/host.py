@@ -394,7 +394,23 @@ class Host:
         finally:
             sys.modules.pop(module.__name__, None)
 
+    def mako(self, request):
+        """The renderer `mako`."""
+        if "salt._mako" not in sys.modules:
+            load_included(self.finder, "salt._mako")
+        self.env = request["kwargs"].get("saltenv", "")
+        for name in DATA:
+            self.fresh(name)
+        names = {name: self.dunders["__%s__" % name] for name in ("salt", "grains", "pillar", "opts")}
+        names.update(request["kwargs"])
+        try:
+            return {"return": sys.modules["salt._mako"].render(request["text"], request["mako"], names)}
+        except (ImportError, ValueError) as error:
+            return {"error": {"type": "SaltRenderError", "text": str(error), "salt": True}}
+
     def reply(self, request):
+        if "mako" in request:
+            return self.mako(request)
         if "load" in request:
             return {"return": self.describe(request["load"])}
         if "jinja" in request:
@@ -484,6 +500,16 @@ class Included:
         exec(compile(self.sources[source], "<%s>" % source, "exec"), module.__dict__)
 
 
+def load_included(finder, name):
+    """Loads a module that the program contains, even where another Salt is installed."""
+    origin = name.replace(".", "/") + ".py"
+    spec = importlib.machinery.ModuleSpec(name, finder, origin=origin)
+    module = importlib.util.module_from_spec(spec)
+    finder.exec_module(module)
+    sys.modules[name] = module
+    return module
+
+
 def main():
     global wire
     channel = Channel()
@@ -492,12 +518,10 @@ def main():
     # An installed Salt takes precedence, because it is complete.
     if importlib.util.find_spec("salt") is None:
         sys.meta_path.append(finder)
-    spec = importlib.machinery.ModuleSpec("salt._pinch", finder, origin="salt/_pinch.py")
-    wire = importlib.util.module_from_spec(spec)
-    finder.exec_module(wire)
-    sys.modules["salt._pinch"] = wire
+    wire = load_included(finder, "salt._pinch")
     sys.path.append(os.path.join(included["extmods"], "utils"))
     host = Host(channel, included["extmods"])
+    host.finder = finder
     wire.ask, wire.path, wire.utils = host.answer, included["program"], host.utils
     # Print a traceback after a crash or a signal.
     faulthandler.enable(sys.stderr)

@@ -49,7 +49,7 @@ pub const HOSTS_MAX: usize = 32;
 /// The custom modules below `extension_modules`.
 pub struct CustomModules {
     folder: PathBuf,
-    indexes: [(Kind, Index); 11],
+    indexes: [(Kind, Index); 12],
     jinja: Mentions,
     declared: Declared,
     python: OnceLock<Option<PathBuf>>,
@@ -88,6 +88,7 @@ impl CustomModules {
                 index(Kind::Sdb, "sdb"),
                 index(Kind::Roster, "roster"),
                 index(Kind::Engine, "engines"),
+                index(Kind::Top, "tops"),
             ],
             folder,
             jinja: Mentions::default(),

@@ -112,7 +112,8 @@ fn names_of(listed: &Value) -> Vec<String> {
 }
 
 fn environments_of_top(cx: &Exec) -> Result<Vec<String>, Error> {
-    let matched = top::matched(cx, &top::Request::from_config(cx)).map_err(|faults| {
+    // The sources of `master_tops` may be modules that are not copied yet.
+    let matched = top::matched_by_files(cx, &top::Request::from_config(cx)).map_err(|faults| {
         let texts: Vec<&str> = faults.iter().map(|fault| fault.text.as_str()).collect();
         Error::refused(format!(
             "Unable to render top file(s): {}",

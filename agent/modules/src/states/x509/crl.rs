@@ -6,7 +6,7 @@ use state::exec::Exec;
 use state::module::{Error, Ret};
 use value::{Map, Value};
 
-use super::{CrlManaged, File, Plan, error_as_failure, unknown};
+use super::{CrlManaged, Plan, error_as_failure, file_from_kwargs, unknown};
 use crate::exec::x509::format::containers::{Encoding, OF_REQUESTS};
 use crate::exec::x509::format::crl::{Draft, List};
 use crate::exec::x509::format::der::stamp;
@@ -18,7 +18,7 @@ const NUMBER: &str = "cRLNumber";
 
 pub(super) fn crl_managed(cx: &Exec, args: CrlManaged) -> Result<Ret, Error> {
     let mut all = args.kwargs.clone();
-    let file = File::from_kwargs(cx, &args.name, "certificate revocation list", &mut all);
+    let file = file_from_kwargs(cx, &args.name, "certificate revocation list", &mut all);
     unknown(&all)?;
     let wanted = Wanted {
         name: &args.name,
@@ -70,6 +70,7 @@ impl<'a> Wanted<'a> {
         Ok(Plan {
             is_there,
             encoding,
+            encrypts: false,
             changes,
             make: Box::new(move || {
                 let der = match current {

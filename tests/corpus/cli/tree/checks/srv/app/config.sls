@@ -1,0 +1,2 @@
+configured:
+  test.nop: []

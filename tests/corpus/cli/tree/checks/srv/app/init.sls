@@ -1,0 +1,4 @@
+include:
+  - app.config
+made:
+  test.nop: []

@@ -1,0 +1,3 @@
+prepared:
+  test.configurable_test_state:
+    - comment: {{ pillar['name'] }} {{ pillar.get('data') }}

@@ -1,0 +1,3 @@
+of_config:
+  module_and_function: test.ping
+  assertion: assertTrue

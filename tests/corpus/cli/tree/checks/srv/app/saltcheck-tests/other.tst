@@ -1,0 +1,3 @@
+other:
+  module_and_function: test.ping
+  assertion: assertTrue

@@ -1,0 +1,3 @@
+common:
+  module_and_function: test.ping
+  assertion: assertFalse

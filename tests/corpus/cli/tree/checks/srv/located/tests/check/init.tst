@@ -1,0 +1,3 @@
+good:
+  module_and_function: test.ping
+  assertion: assertTrue

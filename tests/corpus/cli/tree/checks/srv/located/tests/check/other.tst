@@ -1,0 +1,3 @@
+bad:
+  module_and_function: test.ping
+  assertion: assertFalse

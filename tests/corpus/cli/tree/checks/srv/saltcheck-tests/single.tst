@@ -1,0 +1,3 @@
+app:
+  module_and_function: test.ping
+  assertion: assertTrue

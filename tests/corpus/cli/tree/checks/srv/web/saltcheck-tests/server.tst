@@ -1,0 +1,3 @@
+server:
+  module_and_function: test.ping
+  assertion: assertTrue
