@@ -16,7 +16,16 @@ mod http {
     pub(crate) use head::Head;
 
     pub(crate) fn parse(bytes: &[u8]) -> Option<Head> {
-        Head::parse(bytes, ([127, 0, 0, 1], 4000).into()).ok()
+        let mut lines = [httparse::EMPTY_HEADER; 64];
+        let mut request = httparse::Request::new(&mut lines);
+        request.parse(bytes).ok()?;
+        let request_line = hyper::Request::builder()
+            .method(request.method?)
+            .uri(request.path?);
+        let lines = request.headers.iter();
+        let whole = lines.fold(request_line, |whole, line| whole.header(line.name, line.value));
+        let (parts, ()) = whole.body(()).ok()?.into_parts();
+        Some(Head::new(&parts, [127, 0, 0, 1].into()))
     }
 }
 

@@ -97,6 +97,7 @@ impl Settings {
         let tolerance = opts.int("hook_tolerance").unwrap_or(300);
         let limits = Limits {
             body_max: usize::try_from(body_max).unwrap_or_default(),
+            body_option: "hook_max_body",
             timeout: timeout(number(opts, "hook_timeout", 10.0)),
             rates: Rates {
                 each: number(opts, "hook_rate", 20.0),

@@ -48,7 +48,7 @@ fn what_is_no_body_is_refused() {
 }
 
 fn head(headers: Map) -> Head {
-    Head::new("POST", "/hook/a?b=1", headers)
+    Head::of("POST", "/hook/a?b=1", headers)
 }
 
 fn mac(signed: &str) -> String {

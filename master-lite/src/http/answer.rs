@@ -1,13 +1,21 @@
 //! [`Answer`] and [`Refusal`]: the responses to a request.
 
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use hyper::Response;
+use hyper::body::{Body, Bytes, Frame, SizeHint};
+use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+
 /// An HTTP response.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     kind: &'static str,
-    /// Additional lines of the head.
-    lines: String,
-    body: String,
+    /// Additional headers.
+    headers: Vec<(&'static str, String)>,
+    body: Bytes,
 }
 
 /// The reason why a request is refused. The peer receives the status; the reason is only logged.
@@ -15,26 +23,38 @@ pub(crate) struct Answer {
 pub(crate) struct Refusal {
     pub(crate) status: u16,
     pub(crate) why: String,
-    lines: String,
+    headers: Vec<(&'static str, String)>,
+}
+
+/// The body of a response.
+pub(super) struct Sent(Option<Bytes>);
+
+impl Body for Sent {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.0.take().map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.0.as_ref().map_or(0, Bytes::len) as u64)
+    }
 }
 
 /// Returns the reason phrase of a status.
 fn reason(status: u16) -> &'static str {
-    match status {
-        200 => "OK",
-        400 => "Bad Request",
-        401 => "Unauthorized",
-        404 => "Not Found",
-        405 => "Method Not Allowed",
-        406 => "Not Acceptable",
-        408 => "Request Timeout",
-        409 => "Conflict",
-        411 => "Length Required",
-        413 => "Content Too Large",
-        429 => "Too Many Requests",
-        431 => "Request Header Fields Too Large",
-        _ => "Service Unavailable",
-    }
+    let status = hyper::StatusCode::from_u16(status).ok();
+    status
+        .and_then(|status| status.canonical_reason())
+        .unwrap_or("Unknown")
 }
 
 impl Answer {
@@ -43,24 +63,38 @@ impl Answer {
         Self {
             status: 200,
             kind,
-            lines: String::new(),
-            body: body.into(),
+            headers: Vec::new(),
+            body: body.into().into(),
         }
     }
 
-    /// Returns the bytes to send.
+    /// Returns the response for hyper. A header that is not valid is left out.
+    pub(super) fn response(self) -> Response<Sent> {
+        let mut response = Response::new(Sent(Some(self.body)));
+        if let Ok(status) = self.status.try_into() {
+            *response.status_mut() = status;
+        }
+        let kind = HeaderValue::from_static(self.kind);
+        response.headers_mut().insert(CONTENT_TYPE, kind);
+        for (name, value) in self.headers {
+            if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), value.try_into()) {
+                response.headers_mut().append(name, value);
+            }
+        }
+        response
+    }
+
+    /// Returns the bytes of the response to a peer whose request does not get to hyper.
     pub(super) fn bytes(&self) -> Vec<u8> {
-        let Self {
-            status,
-            kind,
-            lines,
-            body,
-        } = self;
-        let (reason, length) = (reason(*status), body.len());
-        format!(
-            "HTTP/1.1 {status} {reason}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n{lines}Connection: close\r\n\r\n{body}"
-        )
-        .into_bytes()
+        let Self { status, kind, .. } = self;
+        let (reason, length) = (reason(*status), self.body.len());
+        let headers = self.headers.iter();
+        let headers = headers.map(|(name, value)| format!("{name}: {value}\r\n"));
+        let lines: String = headers.collect();
+        let head = format!(
+            "HTTP/1.1 {status} {reason}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n{lines}Connection: close\r\n\r\n"
+        );
+        [head.as_bytes(), &self.body].concat()
     }
 }
 
@@ -69,25 +103,23 @@ impl Refusal {
         Self {
             status,
             why: why.into(),
-            lines: String::new(),
+            headers: Vec::new(),
         }
     }
 
     /// Returns the refusal of a method, with the allowed one.
     pub(crate) fn method(allowed: &str) -> Self {
-        let lines = format!("Allow: {allowed}\r\n");
         let why = format!("the method is not {allowed}");
         Self {
-            lines,
+            headers: vec![("Allow", allowed.to_owned())],
             ..Self::new(405, why)
         }
     }
 
     /// Returns a refusal after which the peer may try again in this many seconds.
     pub(crate) fn later(status: u16, seconds: u64, why: impl Into<String>) -> Self {
-        let lines = format!("Retry-After: {}\r\n", seconds.max(1));
         Self {
-            lines,
+            headers: vec![("Retry-After", seconds.max(1).to_string())],
             ..Self::new(status, why)
         }
     }
@@ -98,8 +130,8 @@ impl Refusal {
         Answer {
             status: self.status,
             kind: "text/plain; charset=utf-8",
-            lines: self.lines.clone(),
-            body: format!("{} {}\n", self.status, reason(self.status)),
+            headers: self.headers.clone(),
+            body: format!("{} {}\n", self.status, reason(self.status)).into(),
         }
     }
 }

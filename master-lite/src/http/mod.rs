@@ -1,19 +1,27 @@
-//! A small HTTP/1.1 server for programs written by others: one request per connection, with limits
-//! on everything.
+//! An HTTP/1.1 server for programs written by others: hyper, with limits on everything.
 //!
-//! [`Server`] accepts the connections that its [`Gate`] allows, reads a [`Request`] within its
-//! deadline, and passes it to a [`Service`]. Each refusal is one line in the log, with the peer's
+//! [`Server`] accepts the connections that its [`Gate`] allows, reads one [`Request`] of each within
+//! its deadline, and passes it to a [`Service`]. Each refusal is one line in the log, with the peer's
 //! address and the reason but nothing that the peer sent.
 
 mod answer;
+mod body;
 mod gate;
 mod head;
-mod read;
+mod io;
+#[cfg(test)]
+mod tests;
 
-use std::net::SocketAddr;
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use hyper::Response;
+use hyper::body::Incoming;
+use hyper::server::conn::http1::Builder;
+use hyper::service::service_fn;
 use link::wait::pause;
 pub(crate) use link::wait::within;
 use smol::future::FutureExt;
@@ -22,12 +30,17 @@ use smol::net::{TcpListener, TcpStream};
 use value::log;
 
 pub(crate) use answer::{Answer, Refusal};
+pub(crate) use body::Request;
 pub(crate) use gate::{Gate, Rates};
 pub(crate) use head::Head;
-pub(crate) use read::Request;
 
+use answer::Sent;
 use gate::{Entered, Place};
+use io::{Clock, Io};
 
+/// The maximum length of a head in bytes, and the maximum number of its header lines.
+const HEAD_MAX: usize = 16 << 10;
+const LINES_MAX: usize = 64;
 /// The number of bytes that are still read after the answer, so that the answer arrives, and the
 /// time for that.
 const DRAIN_MAX: usize = 1 << 20;
@@ -40,9 +53,10 @@ const BREATH: Duration = Duration::from_millis(200);
 /// The limits of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// The maximum size of a body in bytes.
+    /// The maximum size of a body in bytes, and the option that sets it.
     pub(crate) body_max: usize,
-    /// The maximum time until a request has arrived.
+    pub(crate) body_option: &'static str,
+    /// The maximum time until the head of a request has arrived, and then until its body has.
     pub(crate) timeout: Duration,
     pub(crate) rates: Rates,
 }
@@ -126,7 +140,7 @@ impl<S: Service> Shared<S> {
             })
             .detach(),
             Entered::Away(place, refusal) => smol::spawn(async move {
-                self.finish(stream, from, Err(refusal)).await;
+                self.send_away(stream, from, &refusal).await;
                 drop(place);
             })
             .detach(),
@@ -134,10 +148,54 @@ impl<S: Service> Shared<S> {
         }
     }
 
-    async fn serve(&self, mut stream: TcpStream, from: SocketAddr, place: &Place) {
+    async fn serve(&self, stream: TcpStream, from: SocketAddr, place: &Place) {
+        let answer = |request| {
+            let answered = self.exchange(request, from, place);
+            Box::pin(async move { Ok::<_, Infallible>(answered.await) })
+        };
+        let mut connection = Builder::new()
+            .timer(Clock)
+            .header_read_timeout(self.limits.timeout)
+            .max_headers(LINES_MAX)
+            .max_header_size(HEAD_MAX)
+            .keep_alive(false)
+            .title_case_headers(true)
+            .serve_connection(Io::new(stream), service_fn(answer));
+        let served = poll_fn(|context| connection.poll_without_shutdown(context));
         let lost = async { Err(place.lost().await) };
-        let request = self.request(&mut stream, from).or(lost);
-        let answered = match within(self.limits.timeout, request).await {
+        let ended = async { Ok(served.await) }.or(lost).await;
+        let stream = connection.into_parts().io.stream;
+        match ended {
+            Ok(Ok(())) => close(stream).await,
+            Ok(Err(error)) => self.fail(stream, from, &error).await,
+            Err(refusal) => self.send_away(stream, from, &refusal).await,
+        }
+    }
+
+    /// Ends a connection on which no request has arrived. hyper has answered to one that is not valid.
+    async fn fail(&self, stream: TcpStream, from: SocketAddr, error: &hyper::Error) {
+        if error.is_timeout() {
+            let seconds = self.limits.timeout.as_secs_f64();
+            let why = format!("the request was not complete after {seconds} s");
+            return self.send_away(stream, from, &Refusal::new(408, why)).await;
+        }
+        let status = match error.is_parse_too_large() {
+            true => 431,
+            false => 400,
+        };
+        self.tell(from, status, &format!("invalid request: {error}"));
+        self.service.answered(status);
+        close(stream).await;
+    }
+
+    /// Answers a request.
+    async fn exchange(
+        &self,
+        request: hyper::Request<Incoming>,
+        from: SocketAddr,
+        place: &Place,
+    ) -> Response<Sent> {
+        let answered = match within(self.limits.timeout, self.arrived(request, from)).await {
             Some(Ok(request)) => {
                 place.settle();
                 self.service.answer(request).await
@@ -149,34 +207,34 @@ impl<S: Service> Shared<S> {
                 Err(Refusal::new(408, why))
             }
         };
-        self.finish(stream, from, answered).await;
-    }
-
-    async fn request(&self, stream: &mut TcpStream, from: SocketAddr) -> Result<Request, Refusal> {
-        let (head, rest) = read::head(stream, from).await?;
-        self.service.check(&head)?;
-        let most = self.limits.body_max;
-        let body = read::body(stream, &head, rest, most, &self.gate).await?;
-        Ok(Request { head, body })
-    }
-
-    /// Sends the answer, and waits until the peer has received it or its time is over.
-    async fn finish(
-        &self,
-        mut stream: TcpStream,
-        from: SocketAddr,
-        answered: Result<Answer, Refusal>,
-    ) {
         let answer = answered.unwrap_or_else(|refusal| {
             self.tell(from, refusal.status, &refusal.why);
             refusal.answer()
         });
         self.service.answered(answer.status);
-        let bytes = answer.bytes();
-        let sent = within(SEND, stream.write_all(&bytes)).await;
-        let is_sent = matches!(sent, Some(Ok(())));
-        if is_sent && stream.shutdown(std::net::Shutdown::Write).is_ok() {
-            within(DRAIN, drain(&mut stream)).await;
+        answer.response()
+    }
+
+    /// Reads a request whose head has arrived.
+    async fn arrived(
+        &self,
+        request: hyper::Request<Incoming>,
+        from: SocketAddr,
+    ) -> Result<Request, Refusal> {
+        let (parts, incoming) = request.into_parts();
+        let head = Head::new(&parts, from.ip());
+        self.service.check(&head)?;
+        let body = body::read(incoming, &self.limits, &self.gate).await?;
+        Ok(Request { head, body })
+    }
+
+    /// Answers a peer whose request is not read.
+    async fn send_away(&self, mut stream: TcpStream, from: SocketAddr, refusal: &Refusal) {
+        self.tell(from, refusal.status, &refusal.why);
+        self.service.answered(refusal.status);
+        let bytes = refusal.answer().bytes();
+        if let Some(Ok(())) = within(SEND, stream.write_all(&bytes)).await {
+            close(stream).await;
         }
     }
 
@@ -188,8 +246,15 @@ impl<S: Service> Shared<S> {
     }
 }
 
-/// Reads the rest of what the peer sends: if unread data is left when a connection is closed, the
-/// kernel discards the answer.
+/// Closes a connection once the peer has received the answer, or its time is over. If unread data is
+/// left when a connection is closed, the kernel discards the answer.
+async fn close(mut stream: TcpStream) {
+    if stream.shutdown(Shutdown::Write).is_ok() {
+        within(DRAIN, drain(&mut stream)).await;
+    }
+}
+
+/// Reads the rest of what the peer sends.
 async fn drain(stream: &mut TcpStream) {
     let mut piece = [0; 4096];
     let mut left = DRAIN_MAX;

@@ -34,6 +34,7 @@ const KEPT: Duration = Duration::from_secs(1);
 /// The limits. Prometheus requests the page every few seconds, so these suffice.
 const LIMITS: Limits = Limits {
     body_max: 0,
+    body_option: "",
     timeout: Duration::from_secs(10),
     rates: Rates {
         each: 20.0,
