@@ -135,14 +135,14 @@ impl Mirror {
     /// paths. A file that cannot be linked is left out.
     ///
     /// # Errors
-    /// When a folder cannot be created.
+    /// When a folder cannot be read or created.
     fn link_unchanged<'a>(
         &self,
         listing: &'a Listing,
         folder: &Path,
     ) -> Result<BTreeSet<&'a str>, Error> {
         let mut linked = BTreeSet::new();
-        let Some((tree, known)) = self.newest_tree() else {
+        let Some((tree, known)) = self.newest_tree()? else {
             return Ok(linked);
         };
         let mut above = None;
@@ -164,16 +164,22 @@ impl Mirror {
     }
 
     /// Returns the folder and the files of the tree that was made last, if git still has its commit.
-    fn newest_tree(&self) -> Option<(PathBuf, Listing)> {
-        let entries = machine::fs::list_or_none(self.trees()).ok()??;
-        let changed = |entry: &fs::DirEntry| entry.metadata().and_then(|of| of.modified()).ok();
+    ///
+    /// # Errors
+    /// When the folder of the trees cannot be read.
+    fn newest_tree(&self) -> Result<Option<(PathBuf, Listing)>, Error> {
+        let entries = machine::fs::list_or_none(self.trees())?;
+        let entries = entries.unwrap_or_default();
         let trees = entries.iter().filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
-            is_hex(&name).then_some((changed(entry)?, name))
+            let changed = entry.metadata().and_then(|found| found.modified()).ok()?;
+            is_hex(&name).then_some((changed, name))
         });
-        let (_, commit) = trees.max()?;
-        let known = self.listing(&commit).ok()?;
-        Some((self.trees().join(commit), known))
+        let Some((_, commit)) = trees.max() else {
+            return Ok(None);
+        };
+        let known = self.listing(&commit).ok();
+        Ok(known.map(|known| (self.trees().join(commit), known)))
     }
 
     /// Removes the trees that no branch or tag has, after a time in which a run may still use them.
