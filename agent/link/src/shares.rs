@@ -116,8 +116,10 @@ struct Held<K> {
     holder: K,
     units: usize,
     since: Instant,
-    /// Closed when the place is lost; `None` for a place that can no longer be lost.
-    tell: Option<Sender<Infallible>>,
+    /// True for a place that can no longer be lost.
+    is_settled: bool,
+    /// Closed when the place is lost.
+    _tell: Sender<Infallible>,
 }
 
 /// A place. Its number is needed to [give it back](Places::leave).
@@ -160,7 +162,8 @@ impl<K: Clone + Eq + Hash + Ord> Places<K> {
             holder: holder.clone(),
             units,
             since: Instant::now(),
-            tell: Some(tell),
+            is_settled: false,
+            _tell: tell,
         };
         self.held.insert(number, held);
         Ok(Ticket { number, lost })
@@ -183,7 +186,7 @@ impl<K: Clone + Eq + Hash + Ord> Places<K> {
     /// Marks a place as one that can no longer be lost.
     pub fn settle(&mut self, number: u64) {
         if let Some(held) = self.held.get_mut(&number) {
-            held.tell = None;
+            held.is_settled = true;
         }
     }
 
@@ -211,7 +214,7 @@ impl<K: Clone + Eq + Hash + Ord> Places<K> {
     /// Returns false when there is none to take.
     pub fn take_from(&mut self, holder: &K, age: Duration) -> bool {
         let mut own = self.held.iter().filter(|(_, held)| held.holder == *holder);
-        let oldest = own.find(|(_, held)| held.tell.is_some());
+        let oldest = own.find(|(_, held)| !held.is_settled);
         let oldest = oldest.filter(|(_, held)| held.since.elapsed() >= age);
         let Some(number) = oldest.map(|(number, _)| *number) else {
             return false;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -102,26 +102,22 @@ pub(super) struct Place {
     gate: Arc<Gate>,
     /// `None` for a connection that is refused.
     ticket: Option<Ticket>,
-    is_settled: AtomicBool,
 }
 
 impl Place {
     /// Keeps the slot until the request is answered, since the request has arrived.
     pub(super) fn settle(&self) {
         if let Some(ticket) = &self.ticket {
-            self.is_settled.store(true, Ordering::Relaxed);
             self.gate.all().places.settle(ticket.number);
         }
     }
 
     /// Waits until the slot is given to another address. Returns the refusal of the request.
     pub(super) async fn lost(&self) -> Refusal {
-        if let Some(ticket) = &self.ticket {
-            ticket.lost().await;
-        }
-        if self.ticket.is_none() || self.is_settled.load(Ordering::Relaxed) {
+        match &self.ticket {
+            Some(ticket) => ticket.lost().await,
             // No deadline: it races with the connection, which has one.
-            smol::future::pending::<()>().await;
+            None => smol::future::pending().await,
         }
         let why = format!("{CONNECTIONS_MAX} connections are open, most of them from this address");
         Refusal::later(429, 1, why)
@@ -154,7 +150,6 @@ impl Gate {
         let place = |ticket| Place {
             gate: self.clone(),
             ticket,
-            is_settled: AtomicBool::new(false),
         };
         match all.enter(ip, self.rates, now) {
             Ok(ticket) => Entered::In(place(Some(ticket))),
