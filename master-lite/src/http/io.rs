@@ -13,7 +13,7 @@ use smol::io::{AsyncRead, AsyncWrite};
 /// The number of bytes per read.
 const PIECE: usize = 8 << 10;
 /// The maximum time in which a peer must take some of an answer.
-const SEND: Duration = Duration::from_secs(5);
+pub(super) const SEND: Duration = Duration::from_secs(5);
 
 /// A wait for a time.
 struct Wait(Pin<Box<dyn Future<Output = ()> + Send + Sync>>);

@@ -36,7 +36,7 @@ pub(crate) use head::Head;
 
 use answer::Sent;
 use gate::{Entered, Place};
-use io::{Clock, Io};
+use io::{Clock, Io, SEND};
 
 /// The maximum length of a head in bytes, and the maximum number of its header lines.
 const HEAD_MAX: usize = 16 << 10;
@@ -45,8 +45,6 @@ const LINES_MAX: usize = 64;
 /// time for that.
 const DRAIN_MAX: usize = 1 << 20;
 const DRAIN: Duration = Duration::from_secs(2);
-/// The maximum time to send an answer.
-const SEND: Duration = Duration::from_secs(5);
 /// The pause after a connection could not be accepted, most likely for lack of file descriptors.
 const BREATH: Duration = Duration::from_millis(200);
 
@@ -175,9 +173,7 @@ impl<S: Service> Shared<S> {
     /// Ends a connection on which no request has arrived. hyper has answered to one that is not valid.
     async fn fail(&self, stream: TcpStream, from: SocketAddr, error: &hyper::Error) {
         if error.is_timeout() {
-            let seconds = self.limits.timeout.as_secs_f64();
-            let why = format!("the request was not complete after {seconds} s");
-            return self.send_away(stream, from, &Refusal::new(408, why)).await;
+            return self.send_away(stream, from, &self.late()).await;
         }
         let status = match error.is_parse_too_large() {
             true => 431,
@@ -186,6 +182,13 @@ impl<S: Service> Shared<S> {
         self.tell(from, status, &format!("invalid request: {error}"));
         self.service.answered(status);
         close(stream).await;
+    }
+
+    /// Returns the refusal of a request that has not arrived in time.
+    fn late(&self) -> Refusal {
+        let seconds = self.limits.timeout.as_secs_f64();
+        let why = format!("the request was not complete after {seconds} s");
+        Refusal::new(408, why)
     }
 
     /// Answers a request.
@@ -201,11 +204,7 @@ impl<S: Service> Shared<S> {
                 self.service.answer(request).await
             }
             Some(Err(refusal)) => Err(refusal),
-            None => {
-                let seconds = self.limits.timeout.as_secs_f64();
-                let why = format!("the request was not complete after {seconds} s");
-                Err(Refusal::new(408, why))
-            }
+            None => Err(self.late()),
         };
         let answer = answered.unwrap_or_else(|refusal| {
             self.tell(from, refusal.status, &refusal.why);
