@@ -12,7 +12,7 @@ use value::{Map, Value, log};
 
 use crate::exec::x509::format::issue::given;
 use crate::exec::x509::format::pem;
-use crate::exec::x509::{call_ca_server, place, policy_of};
+use crate::exec::x509::{OWN_SETTINGS, call_ca_server, place, policy_of};
 
 pub(crate) mod certificate;
 pub(crate) mod draft;
@@ -175,17 +175,6 @@ const SIGN: &str = "ssh_pki.sign_remote_certificate";
 
 /// The option, and the value of the pillar, with the signing policies of this machine.
 const POLICIES: &str = "ssh_signing_policies";
-
-/// The settings that only this machine chooses when it signs for another one. A path of the
-/// requester would be one of this machine.
-const OWN_SETTINGS: [&str; 6] = [
-    "ca_server",
-    "copypath",
-    "private_key",
-    "private_key_passphrase",
-    "signing_private_key",
-    "signing_private_key_passphrase",
-];
 
 fn existing(path: Option<&str>, overwrite: bool) -> Result<(), Error> {
     match path.filter(|path| !overwrite && Path::new(path).is_file()) {
@@ -475,7 +464,7 @@ fn signed_for(cx: &Exec, args: SignRemoteCertificate) -> Result<Value, Error> {
         return Ok(policy.into());
     }
     let mut all = args.kwargs;
-    for name in OWN_SETTINGS {
+    for name in OWN_SETTINGS.into_iter().chain(["copypath"]) {
         all.remove(name);
     }
     if let Some(key) = named(&all, "public_key") {

@@ -650,7 +650,7 @@ fn get_signing_policy(cx: &Exec, args: GetSigningPolicy) -> Result<Value, Error>
 
 /// The settings that only this machine chooses when it signs for another one. A path of the
 /// requester would be one of this machine.
-const OWN_SETTINGS: [&str; 5] = [
+pub(crate) const OWN_SETTINGS: [&str; 5] = [
     "ca_server",
     "private_key",
     "private_key_passphrase",
