@@ -145,16 +145,17 @@ impl Mirror {
         let Some((tree, known)) = self.newest_tree()? else {
             return Ok(linked);
         };
-        let mut above = None;
+        // The listing is sorted, so that a folder is created once.
+        let mut above = folder.to_owned();
         for (path, entry) in listing {
             if !REGULAR.contains(&entry.mode.as_str()) || known.get(path) != Some(entry) {
                 continue;
             }
             let new = folder.join(path);
-            if above.as_deref() != new.parent() {
-                above = new.parent().map(Path::to_owned);
-                let above = new.parent().unwrap_or(folder);
-                fs::create_dir_all(above).map_err(Error::io(above))?;
+            let parent = new.parent().unwrap_or(folder);
+            if above != parent {
+                fs::create_dir_all(parent).map_err(Error::io(parent))?;
+                above = parent.to_owned();
             }
             if fs::hard_link(tree.join(path), &new).is_ok() {
                 linked.insert(path.as_str());

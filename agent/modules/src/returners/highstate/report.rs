@@ -97,17 +97,13 @@ fn styled(name: &str, value: impl Into<Value>, style: Style) -> Value {
         .into()
 }
 
-fn number(count: usize) -> Value {
-    i64::try_from(count).unwrap_or(i64::MAX).into()
-}
-
 /// Returns the parts of a report.
 pub(super) fn report(ret: &Map, states: &[OfState<'_>], counts: &Counts) -> [Value; 3] {
     let stats = [
-        pair("total", number(counts.total)),
-        styled("failed", number(counts.failed), Style::Failed),
-        styled("unchanged", number(counts.unchanged), Style::Unchanged),
-        styled("changed", number(counts.changed), Style::Changed),
+        pair("total", counts.total),
+        styled("failed", counts.failed, Style::Failed),
+        styled("unchanged", counts.unchanged, Style::Unchanged),
+        styled("changed", counts.changed, Style::Changed),
         pair("duration", counts.duration),
     ];
     let of = |key: &str, default: Value| ret.get(key).cloned().unwrap_or(default);
