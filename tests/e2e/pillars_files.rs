@@ -3,9 +3,9 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::{Value, json};
+use tests::git::git;
 use tests::program::salt_call;
 use tests::scratch::Scratch;
 
@@ -33,15 +33,6 @@ fn assert_applies(scratch: &Scratch, kind: &str, source: &Value, key: &str) {
     assert_ne!(call(scratch, &["pillar.get", key]), json!(""), "{source}");
     call(scratch, &["state.apply", "case"]);
     fs::remove_file(scratch.tmp().join("made")).unwrap();
-}
-
-fn git(folder: &Path, words: &[&str]) {
-    let done = Command::new("git")
-        .args(["-c", "user.name=a", "-c", "user.email=a@example.org", "-C"])
-        .arg(folder)
-        .args(words)
-        .status();
-    assert!(done.unwrap().success());
 }
 
 /// Makes a branch of a pillar with this top file and this SLS `site`.

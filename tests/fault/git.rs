@@ -4,8 +4,8 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
+use tests::git::git;
 use tests::program::salt_call;
 use tests::scratch::Scratch;
 
@@ -16,15 +16,6 @@ static UPDATE: Subject = Subject {
     words: &["cp.list_master"],
     survives,
 };
-
-fn git(folder: &Path, words: &[&str]) {
-    let done = Command::new("git")
-        .args(["-c", "user.name=a", "-c", "user.email=a@example.org", "-C"])
-        .arg(folder)
-        .args(words)
-        .status();
-    assert!(done.unwrap().success());
-}
 
 /// Makes a commit whose files all have the same text, and one file that only this commit has.
 fn commit(folder: &Path, version: &str) {

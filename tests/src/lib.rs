@@ -15,6 +15,7 @@ pub mod chance;
 pub mod corpus;
 pub mod differences;
 pub mod folder;
+pub mod git;
 pub mod program;
 pub mod scratch;
 pub mod server;

@@ -8,38 +8,18 @@
     reason = "a test may break"
 )]
 
+mod no_targets;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use modules::fileserver::roots::Roots;
 use state::exec::Exec;
-use state::module::{Arguments, Error, Ret};
+use state::module::{Arguments, Ret};
 use state::opts::Opts;
-use state::targets::{MinionReturn, Targets};
 use value::{Map, Value};
 
-struct NoTargets;
-
-impl Targets for NoTargets {
-    fn resolve(&self, _cx: &Exec, _tgt: &Value, _type: &str) -> Result<Vec<String>, Error> {
-        Ok(Vec::new())
-    }
-
-    fn run(
-        &self,
-        _cx: &Exec,
-        _ids: &[String],
-        _fun: &str,
-        _args: Vec<Value>,
-        _kwargs: Map,
-    ) -> Result<Vec<MinionReturn>, Error> {
-        Ok(Vec::new())
-    }
-
-    fn fire(&self, _cx: &Exec, _tag: &str, _data: Map) -> Result<(), Error> {
-        Ok(())
-    }
-}
+use no_targets::NoTargets;
 
 fn context(folder: &Path, test: bool) -> Exec {
     let root = folder.display().to_string();

@@ -2,7 +2,8 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+
+use tests::git::git;
 
 use super::Fleet;
 use super::faults::{heard, listening};
@@ -19,12 +20,7 @@ impl Repository {
     }
 
     fn git(&self, words: &[&str]) {
-        let done = Command::new("git")
-            .args(["-c", "user.name=a", "-c", "user.email=a@example.org", "-C"])
-            .arg(&self.0)
-            .args(words)
-            .status();
-        assert!(done.unwrap().success());
+        git(&self.0, words);
     }
 
     fn commit(&self, files: &[(&str, &str)]) {

@@ -1,35 +1,15 @@
 //! Compiles pillars for comparisons with Salt.
 
+#[path = "../no_targets/mod.rs"]
+mod no_targets;
+
 use modules::fileserver::roots::Roots;
 use state::exec::Exec;
-use state::module::Error;
 use state::opts::Opts;
 use state::sources::Sources;
-use state::targets::{MinionReturn, Targets};
 use value::{Map, Value};
 
-struct NoTargets;
-
-impl Targets for NoTargets {
-    fn resolve(&self, _cx: &Exec, _tgt: &Value, _type: &str) -> Result<Vec<String>, Error> {
-        Ok(Vec::new())
-    }
-
-    fn run(
-        &self,
-        _cx: &Exec,
-        _ids: &[String],
-        _fun: &str,
-        _args: Vec<Value>,
-        _kwargs: Map,
-    ) -> Result<Vec<MinionReturn>, Error> {
-        Ok(Vec::new())
-    }
-
-    fn fire(&self, _cx: &Exec, _tag: &str, _data: Map) -> Result<(), Error> {
-        Ok(())
-    }
-}
+use no_targets::NoTargets;
 
 /// Returns the pillar of a configuration.
 pub(crate) fn compiled(opts: Map) -> Map {
