@@ -17,7 +17,7 @@ use cli::options::{About, Action, SALT_CALL, SaltCall, parse_input, read_saltfil
 use cli::output::{Output, Return, heed_no_color, print_return};
 use cli::progress;
 use modules::fileserver::roots::Roots;
-use modules::loader::call::{docstring, outputter, retcode, wrong_arguments};
+use modules::loader::call::{docstring, mask_pillar, outputter, retcode, wrong_arguments};
 use modules::loader::custom::CustomModules;
 use modules::returners;
 use modules::state_run::orchestrate::ThisMachine;
@@ -389,11 +389,7 @@ fn called(
     } else {
         kwargs
     };
-    if name.starts_with("pillar.") && !cx.opts().flag("show_secrets") {
-        // `pillar.*` functions mask secret values unless `show_secrets` is set. Templates of the
-        // pillar still see the values.
-        cx.context(|context| context.insert("mask_pillar", true));
-    }
+    mask_pillar(cx, name);
     function
         .invoke(name, cx, Arguments::new(args, kwargs))
         .map_err(|error| failed(name, &docstring(function.doc), error))

@@ -21,6 +21,8 @@ use machine::process;
 
 mod answer;
 mod call;
+#[cfg(feature = "cloud")]
+mod clouds;
 mod confirm;
 mod doctor;
 mod explain;
@@ -69,6 +71,8 @@ fn main() -> ExitCode {
         return Failure::new(Exit::Software, error).report();
     }
     process::set_own_program(binary::own_program);
+    #[cfg(feature = "cloud")]
+    modules::exec::cloud::serve(cloud::answer);
     #[cfg(feature = "master")]
     modules::loader::custom::carry(master::PYTHON_PACKAGE);
     let outcome = match (applet(&called_as), words.split_first()) {
@@ -97,6 +101,8 @@ fn applet(name: &str) -> Option<Applet> {
         "salt-minion" => Some(minion::run),
         #[cfg(feature = "daemon")]
         "salt-ssh" => Some(ssh::applet::run),
+        #[cfg(feature = "cloud")]
+        "salt-cloud" => Some(clouds::run),
         _ => of_master(name),
     }
 }

@@ -1,5 +1,8 @@
 //! `pinch migrate`: reports which parts of a tree for Salt run in Pinch, and where the results of
-//! Salt and Pinch differ on this machine.
+//! Salt and Pinch differ on this machine, and replaces Salt's minion by Pinch's.
+
+#[cfg(feature = "daemon")]
+mod minion;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -37,8 +40,10 @@ fn answered(parsed: &Parsed) -> Result<ExitCode, Failure> {
     match parsed.words.split_first() {
         Some((word, rest)) if word == "report" => report(parsed, rest),
         Some((word, rest)) if word == "compare" => compare(parsed, rest),
+        #[cfg(feature = "daemon")]
+        Some((word, rest)) if word == "minion" => minion::run(parsed, rest),
         _ => {
-            let error = "migrate needs a command: migrate report [TREE] or migrate compare SLS";
+            let error = "migrate needs a command: migrate report [TREE], migrate compare SLS or migrate minion";
             Err(Failure::new(Exit::Usage, error))
         }
     }
@@ -57,14 +62,7 @@ fn compare(parsed: &Parsed, words: &[String]) -> Result<ExitCode, Failure> {
         return Err(Failure::new(Exit::Usage, error));
     };
     let (ours, salts) = (binary::own_path()?, salt(parsed)?);
-    let opts = Opts::new(setup::loaded(parsed, true)?.opts);
-    let sources = Box::new(Roots::states(&opts));
-    let cx = Exec::new(
-        opts,
-        crate::uplink::registry(),
-        sources,
-        Box::new(ThisMachine),
-    );
+    let cx = context(Opts::new(setup::loaded(parsed, true)?.opts));
     let call = arguments(parsed, &asked);
     let of_salt = returns(&cx, parsed, &[salts.display().to_string()], &call)?;
     let ours = [ours.display().to_string(), "salt-call".to_owned()];
@@ -81,6 +79,17 @@ fn compare(parsed: &Parsed, words: &[String]) -> Result<ExitCode, Failure> {
         Exit::Generic
     }
     .into())
+}
+
+/// Returns a context of this machine that needs no master.
+fn context(opts: Opts) -> Exec {
+    let sources = Box::new(Roots::states(&opts));
+    Exec::new(
+        opts,
+        crate::uplink::registry(),
+        sources,
+        Box::new(ThisMachine),
+    )
 }
 
 /// Returns the path of Salt's own `salt-call`: that of `--salt`, or the first one in `PATH` that is

@@ -66,6 +66,16 @@ const LOOK_AGAIN: Duration = Duration::from_secs(10);
 /// The number of seconds after which a refused minion may connect again. A rejected key is seldom
 /// accepted within a minute.
 const ASK_AGAIN_S: u64 = 60;
+/// The same after a decision that failed on this master: it may only wait for a new leader.
+const ASK_SOON_S: u64 = 10;
+
+/// Returns the number of seconds after which a peer that is refused for this reason may ask again.
+fn ask_again(reason: &str) -> u64 {
+    match reason {
+        "failed" => ASK_SOON_S,
+        _ => ASK_AGAIN_S,
+    }
+}
 
 /// Returns the maximum number of keys that may wait for a decision: in all, and from one address.
 pub(crate) fn pending_limits(opts: &Opts) -> (usize, usize) {
@@ -162,7 +172,7 @@ impl Admission {
                     let why = format!("{} is refused: {text}", peer.who());
                     self.refusals.log(id.as_str(), why);
                     self.auth(&id, &key, act).await;
-                    peer.refuse(reason, &text, Some(ASK_AGAIN_S));
+                    peer.refuse(reason, &text, Some(ask_again(reason)));
                     return None;
                 }
                 Decision::Wait(_) if waits => {}
@@ -228,7 +238,7 @@ impl Admission {
         }
         let known = match self.offered(evidence).await {
             Ok(known) => known,
-            Err(error) => return no("full", "full", error),
+            Err(decision) => return decision,
         };
         match known.as_ref().map(|known| known.state) {
             Some(KeyState::Accepted) => {
@@ -406,11 +416,19 @@ impl Admission {
 
     /// Returns the stored row of a key that was shown under an id. A key that is shown for the
     /// first time is stored.
-    async fn offered(self: &Arc<Self>, evidence: &Evidence) -> Result<Option<store::Key>, String> {
+    async fn offered(
+        self: &Arc<Self>,
+        evidence: &Evidence,
+    ) -> Result<Option<store::Key>, Decision> {
         let (id, key) = (&evidence.id, evidence.key);
-        let known = |error: store::Error| error.to_string();
+        let no = |act, reason, text| Decision::No { act, reason, text };
+        let failed = |text| no("error", "failed", text);
         self.keys.look_at_files().await;
-        if let Some(known) = self.store.key(id).map_err(known)?
+        let known = self
+            .store
+            .key(id)
+            .map_err(|error| failed(error.to_string()))?;
+        if let Some(known) = known
             && known.key == key
         {
             return Ok(Some(known));
@@ -418,9 +436,10 @@ impl Admission {
         let state = match self
             .keys
             .change(self.offer(evidence, Claim::Nothing))
-            .await?
+            .await
+            .map_err(failed)?
         {
-            Applied::Refused(refusal) => return Err(refusal.to_string()),
+            Applied::Refused(refusal) => return Err(no("full", "full", refusal.to_string())),
             Applied::Key { state, .. } => state,
             Applied::Displaced { .. } => Some(KeyState::Pending),
             _ => None,

@@ -3,6 +3,7 @@
 
 mod access;
 mod admit;
+mod api;
 mod cluster;
 mod commands;
 mod daemon;

@@ -1,6 +1,6 @@
 #!/bin/sh
-# rabbitmq.sh: defines `rabbitmq_servers HOST`, which starts two RabbitMQ servers on the loopback of a throw-away root: rabbit@HOST, which
-# rabbitmqctl uses, and other@HOST. For roots that boot.sh started, which have their own network. Missing programs come from the packages
+# rabbitmq.sh: defines `rabbitmq_servers HOST [NODE...]`, which starts RabbitMQ servers on the loopback of a throw-away root: rabbit@HOST, which
+# rabbitmqctl uses, and other@HOST, unless other nodes are named. For roots that boot.sh started, which have their own network. Missing programs come from the packages
 # that tests/run keeps.
 if [ ! -x /usr/lib/rabbitmq/bin/rabbitmq-server ]; then
     for part in usr etc; do cp -asn /var/cache/pinch-tests/rabbitmq/root/$part/. /$part/; done
@@ -20,18 +20,23 @@ printf 'throwaway' >/var/lib/rabbitmq/.erlang.cookie
 chmod 400 /var/lib/rabbitmq/.erlang.cookie
 chown rabbitmq: /var/lib/rabbitmq/.erlang.cookie
 rabbitmq_servers() {
-    printf '127.0.0.1 localhost %s\n' "$1" >/etc/hosts
-    hostname "$1"
+    local host=$1 port=5672 node
+    shift
+    [ $# -gt 0 ] || set -- rabbit other
+    printf '127.0.0.1 localhost %s\n' "$host" >/etc/hosts
+    hostname "$host"
     # With the default limit of open files, Erlang allocates tables of hundreds of megabytes.
     ulimit -n 4096
-    # Otherwise both servers would start it at the same time.
+    # Otherwise several servers would start it at the same time.
     epmd -daemon -address 127.0.0.1
-    RABBITMQ_NODE_PORT=5672 RABBITMQ_DIST_PORT=25672 start "rabbit@$1"
-    RABBITMQ_NODE_PORT=5673 RABBITMQ_DIST_PORT=25673 start "other@$1"
-    for node in rabbit other; do
+    for node; do
+        RABBITMQ_NODE_PORT=$port RABBITMQ_DIST_PORT=$((port + 20000)) start "$node@$host"
+        port=$((port + 1))
+    done
+    for node; do
         # await_startup waits for a node that is starting, but fails for one that does not exist yet.
         for _ in $(seq 60); do
-            (cd / && rabbitmqctl --quiet --node "$node@$1" await_startup --timeout 120) 2>/dev/null && break
+            (cd / && rabbitmqctl --quiet --node "$node@$host" await_startup --timeout 120) 2>/dev/null && break
             sleep 0.5
         done
     done

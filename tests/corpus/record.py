@@ -5,7 +5,7 @@
     SALT_VENV=... tests/corpus/record.py states/file.managed cli/test  # cases whose names begin with one of these
     SALT_VENV=... tests/corpus/record.py --new                         # cases that have no answer yet
 
-SALT_VENV is a virtual environment with Salt, which ../shared/salt/install.sh creates. Run this as root; otherwise cases with `root = true`,
+SALT_VENV is a virtual environment with Salt, which tests/install-salt creates. Run this as root; otherwise cases with `root = true`,
 `throwaway` or `boot` keep their recorded answers. JOBS (default 2) cases are recorded at a time, each in its own scratch folder.
 
 states/MODULE.FUNCTION/CASE.toml (written by hand) -> CASE.json: for each run the exit code, the return and the files. A case with

@@ -612,7 +612,13 @@ fn a_user_without_permission_is_pointed_to_root() {
     )
     .unwrap();
     let program = machine.at("pinch");
-    fs::copy(pinch_program(), &program).unwrap();
+    // Another process copies it. If this one did, the children of its other threads would have the
+    // file open for writing until they exec, and the kernel refuses to run such a file.
+    let copied = Command::new("cp")
+        .arg(pinch_program())
+        .arg(&program)
+        .status();
+    assert!(copied.unwrap().success());
     for words in ["runs list", "salt-call --local state.apply web"] {
         let output = Command::new("setpriv")
             .args(["--reuid=65534", "--regid=65534", "--clear-groups", &program])

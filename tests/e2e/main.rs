@@ -10,6 +10,7 @@
 
 mod bus;
 mod certificates;
+mod cloud;
 mod cmdline;
 mod compensate;
 mod containers;

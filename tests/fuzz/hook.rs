@@ -7,13 +7,15 @@ use libfuzzer_sys::fuzz_target;
 #[allow(dead_code, unused_imports)]
 #[path = "."]
 mod http {
-    #[path = "../../master-lite/src/http/answer.rs"]
-    mod answer;
     #[path = "../../master-lite/src/http/head.rs"]
     mod head;
+    #[path = "../../master-lite/src/http/quoted.rs"]
+    pub(crate) mod quoted;
+    #[path = "../../master-lite/src/http/refusal.rs"]
+    mod refusal;
 
-    pub(crate) use answer::Refusal;
     pub(crate) use head::Head;
+    pub(crate) use refusal::Refusal;
 
     pub(crate) fn parse(bytes: &[u8]) -> Option<Head> {
         let mut lines = [httparse::EMPTY_HEADER; 64];

@@ -46,7 +46,7 @@ const STAGES: &[Stage] = &[
     },
     Stage {
         name: "emulated",
-        command: "for target in aarch64-unknown-linux-musl arm-unknown-linux-musleabihf riscv64gc-unknown-linux-musl mipsel-unknown-linux-musl; do
+        command: "for target in armv7-unknown-linux-musleabihf aarch64-unknown-linux-musl arm-unknown-linux-musleabihf riscv64gc-unknown-linux-musl mipsel-unknown-linux-musl; do
             PINCH_BIN=target/cross/$target/pinch cross/emulate cargo test --locked --package tests --test conform recorded || exit
         done
         PINCH_EMULATED='armv7hf aarch64' cargo test --locked --package tests --test e2e ssh::emulated",
@@ -54,6 +54,25 @@ const STAGES: &[Stage] = &[
     Stage {
         name: "placing",
         command: "PINCH_PLACED_KB=10000 cargo test --locked --package tests --test e2e ssh::bad_link",
+    },
+    Stage {
+        name: "openstack",
+        command: "set -e
+            export PINCH_ALL=1 PINCH_OPENSTACK=/var/cache/pinch-tests/openstack
+            tests/e2e/cloud/openstack_services.sh install
+            cargo test --locked --package tests --test e2e cloud::openstack",
+    },
+    // The comparison of returns has the reasons for what differs from 3008.
+    Stage {
+        name: "salt",
+        command: "set -e
+            export PINCH_ALL=1 PINCH_CUT_SECONDS=600
+            for version in 3006 3007; do
+                venv=/var/cache/pinch-tests/salt-$version
+                tests/install-salt $venv $version
+                SALT_VENV=$venv cargo test --locked --package tests --test e2e fleet::salt:: -- --skip compare
+            done
+            cargo test --locked --package tests --test e2e fleet::salt::cut",
     },
     Stage {
         name: "reproduce",

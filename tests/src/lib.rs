@@ -16,6 +16,7 @@ pub mod corpus;
 pub mod differences;
 pub mod folder;
 pub mod git;
+pub mod hypervisor;
 pub mod program;
 pub mod scratch;
 pub mod server;

@@ -44,6 +44,7 @@ const MASTER: House = House {
         ("runners", "the functions of runners"),
         ("http", "the HTTP server"),
         ("hook", "Hook: requests that become events"),
+        ("api", "Api: the paths of rest_cherrypy"),
         ("metrics::text", "the format of the page"),
         ("metrics::page", "Page: the counters over HTTP"),
         (

@@ -122,6 +122,32 @@ fn nothing_panics_outside_tests() {
     );
 }
 
+/// `tests/run` does not search for documentation tests: the search takes minutes.
+#[test]
+fn documentation_has_no_tests() {
+    let mut tests = Vec::new();
+    for source in all() {
+        let mut is_inside = false;
+        for (at, line) in source.text.lines().enumerate() {
+            let line = line.trim_start();
+            let comment = line
+                .strip_prefix("///")
+                .or_else(|| line.strip_prefix("//!"));
+            let Some(kind) = comment.and_then(|text| text.trim().strip_prefix("```")) else {
+                continue;
+            };
+            if !is_inside && kind != "text" {
+                tests.push(format!("{}:{}: {line}", source.path, at + 1));
+            }
+            is_inside = !is_inside;
+        }
+    }
+    none(
+        &tests,
+        "blocks that rustdoc would compile: mark them as text, or write a test",
+    );
+}
+
 #[test]
 fn unsafe_stands_in_the_files_that_need_it() {
     let mut found = holding(

@@ -4,8 +4,9 @@ use super::none;
 use super::source::below;
 
 /// The folders in which daemons wait for others.
-const FOLDERS: [&str; 5] = [
+const FOLDERS: [&str; 6] = [
     "agent/link/src",
+    "agent/saltlink/src",
     "agent/minion/src",
     "agent/reactor/src",
     "master-lite/src",

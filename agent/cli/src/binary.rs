@@ -11,9 +11,9 @@ use crate::completion;
 use crate::failure::{Exit, Failure};
 use crate::options::{
     ANSWER, APPLY, About, BACKUP, COMPLETION, DOCTOR, EXPLAIN, Flag, HELP, HELP_COMMAND, INIT,
-    INSTALL_LINKS, INSTALL_PYTHON, PLAN, Program, RESTORE, RUNS, SALT, SALT_CALL, SALT_CP,
-    SALT_KEY, SALT_MASTER, SALT_MINION, SALT_RUN, SALT_SSH, SHOW_VERSION, SHOW_VERSIONS, UNDO,
-    VERSION,
+    INSTALL_LINKS, INSTALL_PYTHON, PLAN, Program, RESTORE, RUNS, SALT, SALT_CALL, SALT_CLOUD,
+    SALT_CP, SALT_KEY, SALT_MASTER, SALT_MINION, SALT_RUN, SALT_SSH, SHOW_VERSION, SHOW_VERSIONS,
+    UNDO, VERSION,
 };
 #[cfg(feature = "tree-tools")]
 use crate::options::{GRAPH, LINT, MIGRATE};
@@ -27,7 +27,7 @@ const SALT_VERSION: &str = "3008.5";
 pub const TARGET: &str = env!("PINCH_TARGET");
 
 /// The applets and commands that some builds lack, each with its cargo feature.
-const OPTIONAL: [(&str, &str); 14] = [
+const OPTIONAL: [(&str, &str); 15] = [
     ("lsp", "lsp"),
     ("schema", "lsp"),
     ("lint", "tree-tools"),
@@ -42,6 +42,7 @@ const OPTIONAL: [(&str, &str); 14] = [
     ("salt-run", "master"),
     ("salt-key", "master"),
     ("salt-cp", "master"),
+    ("salt-cloud", "master"),
 ];
 
 /// The package whose program contains the master.
@@ -135,6 +136,7 @@ pub const WITH_MASTER: Binary = Binary {
         SALT_RUN,
         SALT_KEY,
         SALT_CP,
+        SALT_CLOUD,
     ],
     commands: commands!(BACKUP, RESTORE),
     files: &[

@@ -42,18 +42,19 @@ impl Default for Waits {
 
 /// Counts the failed tries since the last connection, and computes the waits from them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Backoff {
+pub struct Backoff {
     losses: u32,
     refusals: u32,
 }
 
 impl Backoff {
-    pub(crate) fn reset(&mut self) {
+    /// Forgets all failed tries.
+    pub fn reset(&mut self) {
         *self = Self::default();
     }
 
     /// Returns the wait after a try that reached no master. `lot` is a random number below 2^32.
-    pub(crate) fn lost(&mut self, waits: &Waits, lot: u32) -> Duration {
+    pub fn lost(&mut self, waits: &Waits, lot: u32) -> Duration {
         let longest = waits.recon_max.min(WAIT_MAX);
         let wait = doubled(waits.recon_default, self.losses).min(longest);
         self.losses = self.losses.saturating_add(1);
@@ -65,7 +66,7 @@ impl Backoff {
     }
 
     /// Returns the wait after a refusal. `said` is the wait that the master asked for.
-    pub(crate) fn refused(&mut self, waits: &Waits, said: Option<Duration>, lot: u32) -> Duration {
+    pub fn refused(&mut self, waits: &Waits, said: Option<Duration>, lot: u32) -> Duration {
         let first = waits.acceptance_wait_time;
         let longest = waits.acceptance_wait_time_max.max(first);
         let own = doubled(first, self.refusals).min(longest).min(WAIT_MAX);
@@ -88,7 +89,8 @@ fn part(wait: Duration, lot: u32) -> Duration {
 }
 
 /// Returns the random number for a wait. It protects no secret, so a failure is only logged.
-pub(crate) fn lot() -> u32 {
+#[must_use]
+pub fn lot() -> u32 {
     u32::try_from(random::jitter(u32::MAX.into())).unwrap_or(u32::MAX)
 }
 

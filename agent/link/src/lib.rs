@@ -50,7 +50,7 @@ mod tls;
 pub mod unix;
 pub mod wait;
 
-pub use backoff::{WAIT_MAX, Waits};
+pub use backoff::{Backoff, WAIT_MAX, Waits, lot};
 pub use connection::{Ending, Handle, Incoming, Link};
 pub use error::{Error, PeerInfo, Wait};
 pub use exchange::{Part, PendingRequest, Question};

@@ -213,7 +213,9 @@ impl Pki {
         }
     }
 
-    pub(crate) fn folder(&self) -> &Path {
+    /// Returns the folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
         &self.folder
     }
 
@@ -223,7 +225,10 @@ impl Pki {
 
     /// Replaces a file of the folder. Afterwards it is on the disk, and after a failure it is the old
     /// one.
-    pub(crate) fn replace(&self, path: &Path, text: &str, mode: u32) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn replace(&self, path: &Path, text: &str, mode: u32) -> Result<(), Error> {
         let replaced = place(path, text.as_bytes(), mode, |from, to| {
             Ok(rustix::fs::rename(from, to)?)
         });
@@ -233,9 +238,27 @@ impl Pki {
         })
     }
 
+    /// Creates a file of the folder. Returns false if there is one already, which is not changed.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn create(&self, path: &Path, text: &str, mode: u32) -> Result<bool, Error> {
+        match create(path, text.as_bytes(), mode) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(source) => Err(Error::Io {
+                path: path.to_owned(),
+                source,
+            }),
+        }
+    }
+
     /// Returns the contents of a file that only this user and root may write; `None` if it does not
     /// exist.
-    pub(crate) fn read_public(&self, path: &Path) -> Result<Option<Vec<u8>>, Error> {
+    ///
+    /// # Errors
+    /// When it cannot be read, belongs to another user, or others may write to it.
+    pub fn read_public(&self, path: &Path) -> Result<Option<Vec<u8>>, Error> {
         let Some((text, metadata)) = read(path)? else {
             return Ok(None);
         };
@@ -263,7 +286,11 @@ impl Pki {
         }
     }
 
-    fn private(&self, path: &Path) -> Result<Option<KeyPair>, Error> {
+    /// Returns the contents of a file that only this user may read; `None` if it does not exist.
+    ///
+    /// # Errors
+    /// When it cannot be read, belongs to another user, or others may read it.
+    pub fn read_private(&self, path: &Path) -> Result<Option<Vec<u8>>, Error> {
         let Some((text, metadata)) = read(path)? else {
             return Ok(None);
         };
@@ -275,6 +302,13 @@ impl Pki {
                 mode,
             });
         }
+        Ok(Some(text))
+    }
+
+    fn private(&self, path: &Path) -> Result<Option<KeyPair>, Error> {
+        let Some(text) = self.read_private(path)? else {
+            return Ok(None);
+        };
         let pair = KeyPair::from_pem(&text);
         pair.map(Some).map_err(|source| Error::NotAKey {
             path: path.to_owned(),

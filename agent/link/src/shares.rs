@@ -190,6 +190,14 @@ impl<K: Clone + Eq + Hash + Ord> Places<K> {
         }
     }
 
+    /// Marks a settled place as one that can be lost again, and restarts its age.
+    pub fn unsettle(&mut self, number: u64) {
+        if let Some(held) = self.held.get_mut(&number) {
+            held.is_settled = false;
+            held.since = Instant::now();
+        }
+    }
+
     /// Gives a place back. Has no effect if the place was lost already.
     pub fn leave(&mut self, number: u64) {
         if let Some(held) = self.held.remove(&number) {

@@ -100,7 +100,15 @@ pub fn of_bytes(data: &[u8], kind: &str) -> Result<String, Error> {
 pub fn pem_finger(pem: &str, kind: &str) -> Result<String, Error> {
     let mut lines: Vec<&str> = pem.split_inclusive('\n').skip(1).collect();
     lines.pop();
-    let hash = of_bytes(lines.concat().as_bytes(), kind)?;
+    finger(lines.concat().as_bytes(), kind)
+}
+
+/// Returns the hash of bytes, with colons between its bytes.
+///
+/// # Errors
+/// When the type of hash is unknown.
+pub fn finger(data: &[u8], kind: &str) -> Result<String, Error> {
+    let hash = of_bytes(data, kind)?;
     let mut finger = String::new();
     for (place, digit) in hash.chars().enumerate() {
         if place > 0 && place % 2 == 0 {

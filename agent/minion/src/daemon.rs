@@ -16,6 +16,7 @@ use state::opts::Opts;
 use value::{Map, log};
 
 use crate::beacon_loop::BeaconLoop;
+use crate::blackout::Blackout;
 use crate::error::Error;
 use crate::jobs::Jobs;
 use crate::launcher::{JobProcess, Launcher};
@@ -77,8 +78,8 @@ impl Daemon {
     /// When another daemon has them open, or they cannot be used.
     pub fn open(settings: Settings) -> Result<Self, Error> {
         let Settings { opts, job, .. } = settings;
-        let upstreams = Upstreams::open(&opts)?;
         let jobs = Arc::new(Jobs::open(&opts.cachedir()));
+        let upstreams = Upstreams::open(&opts, &jobs)?;
         let (launcher, started) = Launcher::new(job, jobs.clone(), upstreams.clone());
         let scheduled = ScheduledJobs::new(&opts, jobs.clone(), launcher.clone());
         let scheduled = Arc::new(scheduled);
@@ -94,12 +95,14 @@ impl Daemon {
             beacons: beacons.clone(),
             reactor: reactor.clone(),
         });
+        let blackout = Arc::new(Blackout::default());
         let refresher = Refresher {
             reloader: reloader.clone(),
             launcher: launcher.clone(),
             upstreams: upstreams.clone(),
+            blackout: blackout.clone(),
         };
-        let startup = Startup::new(opts.id(), scheduled.clone(), refresher.clone());
+        let startup = Startup::new(&opts, scheduled.clone(), refresher.clone());
         let startup = Arc::new(startup);
         let own = OwnRequests {
             jobs,
@@ -112,6 +115,7 @@ impl Daemon {
             upstreams: upstreams.clone(),
             launcher,
             startup: startup.clone(),
+            blackout,
             own: own.clone(),
         };
         let local = Arc::new(LocalRequests {

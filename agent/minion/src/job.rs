@@ -4,7 +4,7 @@
 use std::os::fd::OwnedFd;
 
 use modules::fileserver::roots::Roots;
-use modules::loader::call::{docstring, outputter, retcode, wrong_arguments};
+use modules::loader::call::{docstring, mask_pillar, outputter, retcode, wrong_arguments};
 use modules::loader::custom::CustomModules;
 use modules::returners;
 use modules::state_run::orchestrate;
@@ -15,6 +15,7 @@ use state::sources::Sources;
 use value::{Map, Value, jid, log, secret};
 use wire::{BOUND_GRAINS, Job, NO_LOG, Options, PEER, Return, SECRETS};
 
+use crate::blackout;
 use crate::functions::registry;
 use crate::local_socket::{self, OfMinion, Uplink};
 use crate::orphans;
@@ -169,7 +170,13 @@ fn returned(job: &Job) -> Map {
         .with("fun", job.fun.clone())
         .with("fun_args", job.arg.clone())
         .with("user", job.user.as_str());
-    for key in ["metadata", "ret_config", "ret_kwargs", "schedule"] {
+    for key in [
+        "metadata",
+        "ret_config",
+        "ret_kwargs",
+        "schedule",
+        "master_id",
+    ] {
         if let Some(value) = job.options.get(key) {
             data.insert(key, value.clone());
         }
@@ -208,28 +215,40 @@ fn runner(cx: &Exec, job: &Job, data: Map) -> Map {
 }
 
 /// Calls several functions in one job, each with its own arguments (Salt's `test.ping,test.arg`).
-fn several(cx: &Exec, job: &Job, funs: &[Value], data: Map) -> Map {
-    let (mut rets, mut codes, mut successes) = (Map::new(), Map::new(), Map::new());
+/// The results are by function, or with `multifunc_ordered` in the order of the functions.
+fn several(cx: &Exec, job: &Job, funs: &[Value], mut data: Map) -> Map {
+    let mut results: Vec<(Value, Map)> = Vec::new();
     for (at, fun) in funs.iter().enumerate() {
         let args = job.arg.get(at).and_then(Value::as_list).unwrap_or_default();
         let name = fun.to_text();
-        let mut ret = one(cx, job, &name, args, Map::new());
-        let mut put = |to: &mut Map, key: &str| {
-            let value = ret.remove(key).unwrap_or(Value::Null);
-            to.insert(name.as_str(), value);
-        };
-        put(&mut rets, "return");
-        put(&mut codes, "retcode");
-        put(&mut successes, "success");
+        let ret = one(cx, job, &name, args, Map::new());
+        results.push((name.into(), ret));
     }
-    data.with("return", rets)
-        .with("retcode", codes)
-        .with("success", successes)
+    let is_ordered = cx.opts().flag("multifunc_ordered");
+    for key in ["return", "retcode", "success"] {
+        let part = |ret: &mut Map| ret.remove(key).unwrap_or(Value::Null);
+        let values: Value = match is_ordered {
+            true => Value::list(results.iter_mut().map(|(_, ret)| part(ret))),
+            false => {
+                let by_name = results
+                    .iter_mut()
+                    .map(|(name, ret)| (name.clone(), part(ret)));
+                by_name.collect::<Map>().into()
+            }
+        };
+        data.insert(key, values);
+    }
+    data
 }
 
 fn one(cx: &Exec, job: &Job, fun: &str, args: &[Value], data: Map) -> Map {
+    if blackout::refuses(job, fun) {
+        let text = format!("ERROR executing '{fun}': {}", blackout::REFUSED);
+        return failed(data, text);
+    }
     let own = cx.apart();
     let (args, kwargs) = split(&own, job, fun, args);
+    mask_pillar(&own, fun);
     match own.call(fun, args, kwargs) {
         Ok(ret) => {
             let code = retcode(&own, &ret);
@@ -263,6 +282,9 @@ fn split(cx: &Exec, job: &Job, fun: &str, args: &[Value]) -> (Vec<Value>, Map) {
             .with("__pub_tgt_type", job.tgt_type.as_str())
             .with("__pub_ret", job.ret.as_str())
             .with("__pub_pid", std::process::id());
+        if let Some(metadata) = job.options.get("metadata") {
+            names.insert("__pub_metadata", metadata.clone());
+        }
         // The id of the minion that asked must come from the master only, never from the arguments.
         names.remove("__pub_id");
         if let Some(id) = job.options.get(PEER) {
@@ -284,6 +306,9 @@ fn sentence(cx: &Exec, fun: &str, error: &Error) -> String {
     match error.problem() {
         Problem::NotAvailable(_) => error.to_string(),
         Problem::Argument { .. } => format!("ERROR executing '{fun}': {error}"),
+        Problem::Raised { trace, .. } => {
+            format!("The minion function caused an exception: {trace}")
+        }
         _ => format!("ERROR: {error}"),
     }
 }

@@ -46,6 +46,12 @@ impl Jobs {
         self.taken().is_new(jid)
     }
 
+    /// Returns whether a master has sent a job of this id lately.
+    #[cfg(feature = "salt-master")]
+    pub(crate) fn was_sent(&self, jid: &str) -> bool {
+        self.taken().is_known(jid)
+    }
+
     /// Forgets a job that could not be started, so that it may be sent again.
     pub(crate) fn is_not_begun(&self, jid: &str) {
         self.taken().is_not_begun(jid);

@@ -8,6 +8,7 @@
 
 mod beacon_loop;
 pub mod beacons;
+mod blackout;
 pub mod daemon;
 mod engines;
 pub mod error;
@@ -36,4 +37,4 @@ pub use error::Error;
 pub use functions::registry;
 pub use local_socket::{OfMinion, Uplink};
 pub use sources::OfMaster;
-pub use uplink::know_token;
+pub use uplink::{Takeover, know_token};

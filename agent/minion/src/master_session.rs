@@ -1,18 +1,20 @@
 //! [`MasterSession`]: keeps a master connected, and does what it asks.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use link::wait::pause;
-use smol::future::FutureExt;
+use link::wait::{pause, seconds};
+use smol::future::{FutureExt, pending};
 use state::opts::Opts;
-use value::{Value, jid, log};
+use value::{Map, Value, jid, log};
 use wire::{Job, Request};
 
+use crate::blackout::Blackout;
 use crate::launcher::{Launcher, ReturnTo};
 use crate::own_requests::OwnRequests;
 use crate::startup::Startup;
 use crate::uplink::{
-    Answerer, Link, Session, Upstream, Upstreams, alive_interval, next_key, startup_delay,
+    Answerer, Link, Session, Upstream, Upstreams, alive_interval, event, next_key, startup_delay,
 };
 
 /// The maximum number of jobs at a time where `process_count_max` is not configured. Further jobs
@@ -26,6 +28,7 @@ pub(crate) struct MasterSession {
     pub(crate) upstreams: Upstreams,
     pub(crate) launcher: Launcher,
     pub(crate) startup: Arc<Startup>,
+    pub(crate) blackout: Arc<Blackout>,
     pub(crate) own: OwnRequests,
 }
 
@@ -79,7 +82,11 @@ impl MasterSession {
             reason = session.is_to_end(upstream, is_idle).await;
             None
         };
-        let lost = lost.or(silent).or(ends).await;
+        let pings = async {
+            ping(upstream, ping_interval(&self.opts)).await;
+            None
+        };
+        let lost = lost.or(silent).or(ends).or(pings).await;
         let was_useless = upstream.disconnected();
         match lost {
             Some(error) => {
@@ -142,7 +149,9 @@ impl MasterSession {
             return Ok(());
         }
         let return_to = ReturnTo::Master(upstream.clone());
-        let started = self.launcher.start(self.with_returners(job), return_to);
+        let mut job = self.with_returners(job);
+        self.blackout.mark(&mut job);
+        let started = self.launcher.start(job, return_to);
         started.map(drop).map_err(|error| {
             jobs.is_not_begun(&jid);
             ("failed", format!("cannot start the job: {error}"))
@@ -158,5 +167,38 @@ impl MasterSession {
             job.ret = both.collect::<Vec<_>>().join(",");
         }
         job
+    }
+}
+
+/// Returns `ping_interval`, which is in minutes; `None` if there are no pings.
+fn ping_interval(opts: &Opts) -> Option<Duration> {
+    let minutes = opts.get("ping_interval").and_then(Value::as_float)?;
+    (minutes > 0.0).then(|| seconds(minutes * 60.0)).flatten()
+}
+
+/// Sends the master an event at each interval, until the connection ends.
+async fn ping(upstream: &Upstream, every: Option<Duration>) {
+    let Some(every) = every else {
+        // No deadline: without the option there are no pings.
+        return pending().await;
+    };
+    loop {
+        pause(every).await;
+        let data = Map::new().with("pretag", Value::Null).with("data", "ping");
+        upstream.keep(event("minion_ping", data)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pings_come_at_an_interval_of_minutes_if_there_is_one() {
+        let every =
+            |minutes: i64| ping_interval(&Opts::new(Map::new().with("ping_interval", minutes)));
+        assert_eq!(every(2), Some(Duration::from_secs(120)));
+        assert_eq!((every(0), every(-1)), (None, None));
+        assert_eq!(ping_interval(&Opts::new(Map::new())), None);
     }
 }

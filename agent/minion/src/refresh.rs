@@ -13,6 +13,7 @@ use value::{Map, Value, log};
 use wire::{Grains, Refresh};
 
 use crate::beacon_loop::BeaconLoop;
+use crate::blackout::Blackout;
 use crate::launcher::{Ended, Launcher, ReturnTo};
 use crate::reactor::Reactor;
 use crate::scheduled_jobs::{OF_CONFIG, ScheduledJobs, own_job};
@@ -75,6 +76,7 @@ pub(crate) struct Refresher {
     pub(crate) reloader: Arc<Reloader>,
     pub(crate) launcher: Launcher,
     pub(crate) upstreams: Upstreams,
+    pub(crate) blackout: Arc<Blackout>,
 }
 
 impl Refresher {
@@ -125,6 +127,7 @@ impl Refresher {
         let this = self.clone();
         Some(smol::spawn(async move {
             if let Some(grains) = job.returned().await {
+                this.blackout.has_grains(&grains);
                 this.reloader.scheduled.has_grains(&grains);
                 this.upstreams.tell(&Grains { grains }.into()).await;
             }
@@ -138,9 +141,10 @@ impl Refresher {
         let started = OwnJob::start(&self.launcher, "pillar.raw");
         let failed = |error| log::error(format_args!("cannot request the pillar: {error}"));
         let job = started.map_err(failed).ok()?;
-        let reloader = self.reloader.clone();
+        let (reloader, blackout) = (self.reloader.clone(), self.blackout.clone());
         Some(smol::spawn(async move {
             if let Some(pillar) = job.returned().await {
+                blackout.has_pillar(&pillar);
                 reloader.scheduled.has_pillar(&pillar);
                 reloader.beacons.has_pillar(&pillar);
             }

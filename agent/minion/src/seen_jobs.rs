@@ -88,9 +88,14 @@ impl SeenJobs {
         self.ids.retain(|known| known != jid);
     }
 
+    /// Returns whether a job of this id was sent.
+    pub(crate) fn is_known(&self, jid: &str) -> bool {
+        self.ids.iter().any(|known| known == jid)
+    }
+
     /// Remembers a job that a master sends. Returns false if the job was sent before.
     pub(crate) fn is_new(&mut self, jid: &str) -> bool {
-        if self.ids.iter().any(|known| known == jid) {
+        if self.is_known(jid) {
             return false;
         }
         self.remember(jid);

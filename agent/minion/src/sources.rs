@@ -195,14 +195,14 @@ impl FileInfo {
     fn read(said: Value, path: &str) -> Result<Self, Error> {
         let hash = said.get("hash").map(Value::to_text);
         let mode = said.get("mode").and_then(Value::as_int);
-        match hash.filter(|hash| !hash.is_empty()) {
+        match hash.filter(|hash| is_hash(hash)) {
             Some(hash) => Ok(Self {
                 hash,
                 mode: mode.and_then(|mode| u32::try_from(mode & 0o777).ok()),
                 said,
             }),
             None => Err(Error::refused(format!(
-                "salt://{path}: the master sent no hash"
+                "salt://{path}: the master sent no valid hash"
             ))),
         }
     }
@@ -255,11 +255,18 @@ fn fetch(
     fs::rename(&part, place).map_err(Error::io(place))
 }
 
-/// The algorithm of the master's hashes.
-const HASH: &str = "sha256";
+/// Returns whether a text is a hash of a known type. Names of files contain it.
+fn is_hash(text: &str) -> bool {
+    let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    hashes::of_length(text.len()).is_some() && text.bytes().all(is_hex)
+}
 
+/// Returns whether a file has a hash. A Salt master may have another type than SHA-256 (`hash_type`
+/// there); the length shows the type.
 pub(crate) fn has_hash(path: &Path, hash: &str) -> bool {
-    hashes::of_file(&path.to_string_lossy(), HASH).is_ok_and(|found| found == hash)
+    let found =
+        hashes::of_length(hash.len()).map(|kind| hashes::of_file(&path.to_string_lossy(), kind));
+    found.is_some_and(|found| found.is_ok_and(|found| found == hash))
 }
 
 /// Gives a file of the cache the permissions that it has on the master. Other users still cannot

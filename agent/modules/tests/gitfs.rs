@@ -109,7 +109,7 @@ fn served(roots: &Roots, env: &str) -> Tree {
     let hash = |path: &String| {
         let file = roots.file(path, env).unwrap()?;
         let bytes = std::fs::read(file.path).unwrap();
-        Some(format!("{:x}", Sha256::digest(bytes))[..12].to_owned())
+        Some(value::python::hex(&Sha256::digest(bytes))[..12].to_owned())
     };
     let files = roots.list(env).unwrap();
     let folders = roots.folders(env).unwrap();

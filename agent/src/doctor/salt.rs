@@ -119,8 +119,8 @@ pub(super) fn master(look: &Look, lines: &mut Lines) {
         channel::if_open(sender.send(asked));
     });
     let todo = format!(
-        "check that salt-master runs there, that UDP port {} is open, and that the key is accepted (salt-key on the master); use --local to run without a master",
-        look.opts.int("master_port").unwrap_or(4506)
+        "check that salt-master runs there, that {} can be reached, and that the key is accepted (salt-key on the master); use --local to run without a master",
+        ports(&look.opts)
     );
     match receiver.recv_timeout(MASTER) {
         Ok(Ok(())) => lines.ok(format!("{name} answers")),
@@ -129,6 +129,19 @@ pub(super) fn master(look: &Look, lines: &mut Lines) {
             format!("{name} does not answer within {} s", MASTER.as_secs()),
             todo,
         ),
+    }
+}
+
+/// Names the ports of the masters, by the protocol that they may speak.
+fn ports(opts: &Opts) -> String {
+    let port = opts.int("master_port").unwrap_or(4506);
+    let publish = opts.int("publish_port").unwrap_or(4505);
+    let pinch = format!("its UDP port {port}");
+    let salt = format!("its TCP ports {publish} and {port}");
+    match opts.text("master_protocol") {
+        Some("pinch") => pinch,
+        Some("salt") => salt,
+        _ => format!("{pinch} (a Pinch master) or {salt} (a Salt master)"),
     }
 }
 

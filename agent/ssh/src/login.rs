@@ -85,7 +85,10 @@ impl Login {
 }
 
 /// Asks on the terminal, and returns the line of the answer.
-fn ask(question: &str, echoes: bool) -> io::Result<String> {
+///
+/// # Errors
+/// When there is no terminal.
+pub fn ask(question: &str, echoes: bool) -> io::Result<String> {
     let mut terminal = OpenOptions::new().read(true).write(true).open("/dev/tty")?;
     if echoes {
         write!(terminal, "{question}")?;

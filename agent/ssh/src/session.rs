@@ -311,6 +311,14 @@ impl Caller {
         &self.settings
     }
 
+    /// Returns the path of the program on a host. It is placed there if it is missing.
+    ///
+    /// # Errors
+    /// When the host cannot be reached, or the program cannot be placed.
+    pub async fn program(&self, host: &Host) -> Result<String, Fault> {
+        Ok(self.placed(host).await?.program)
+    }
+
     /// Removes the program and its data from a host.
     ///
     /// # Errors

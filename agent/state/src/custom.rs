@@ -47,6 +47,10 @@ pub enum Kind {
     Engine,
     /// Sources of top file data, `_tops`.
     Top,
+    /// Sources of users and passwords, `_auth`.
+    Auth,
+    /// Drivers of clouds, `_clouds`.
+    Cloud,
 }
 
 /// The input of a custom renderer.

@@ -84,6 +84,14 @@ impl Registry {
     pub fn orchestrates(&self, runner: &str) -> bool {
         facts(self.runners, runner).orchestrates
     }
+
+    /// Returns whether a runner that was cut short may be called again: it is an orchestration, or
+    /// continues by itself.
+    #[must_use]
+    pub fn continues(&self, runner: &str) -> bool {
+        let facts = facts(self.runners, runner);
+        facts.orchestrates || facts.continues
+    }
 }
 
 /// The part of the context that all calls of one run share, including the data that calls leave for

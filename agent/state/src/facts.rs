@@ -95,6 +95,9 @@ pub struct Facts {
     pub outputter: Option<&'static str>,
     /// True if a runner is an orchestration: the record of a run contains its steps.
     pub orchestrates: bool,
+    /// True if a call of a runner that was cut short is finished by the same call, so that a resumed
+    /// run makes it without a question.
+    pub continues: bool,
     /// The kind of orchestration step that a state function is.
     pub step: Option<StepKind>,
     /// True if a state function passes on any other keyword argument, so that an unknown one is not
@@ -111,6 +114,7 @@ impl Facts {
         pure: false,
         outputter: None,
         orchestrates: false,
+        continues: false,
         step: None,
         free_arguments: false,
         also_takes: &[],

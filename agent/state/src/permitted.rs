@@ -74,6 +74,8 @@ fn options(kind: Kind) -> (&'static str, Option<&'static str>) {
         Kind::Roster => ("disable_rosters", None),
         Kind::Engine => ("disable_engines", None),
         Kind::Top => ("disable_tops", None),
+        Kind::Auth => ("disable_auths", None),
+        Kind::Cloud => ("disable_clouds", None),
     }
 }
 

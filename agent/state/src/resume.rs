@@ -53,10 +53,8 @@ impl Policy {
         said.and_then(Self::from_word).unwrap_or_else(|| {
             let asks = match registry.step(low) {
                 Some(StepKind::Function | StepKind::Wheel) => true,
-                Some(StepKind::Runner) => !registry.orchestrates(&low.name),
-                Some(StepKind::ParallelRunners) => {
-                    !runs_orchestrations(registry, low.data.get("runners"))
-                }
+                Some(StepKind::Runner) => !registry.continues(&low.name),
+                Some(StepKind::ParallelRunners) => !all_continue(registry, low.data.get("runners")),
                 Some(StepKind::State | StepKind::WaitForEvent) | None => false,
             };
             if asks { Self::Ask } else { Self::Redo }
@@ -71,17 +69,17 @@ impl Policy {
     }
 }
 
-/// Returns whether all runners of a `salt.parallel_runners` step are orchestrations.
-fn runs_orchestrations(registry: &Registry, runners: Option<&Value>) -> bool {
+/// Returns whether all runners of a `salt.parallel_runners` step may be called again.
+fn all_continue(registry: &Registry, runners: Option<&Value>) -> bool {
     let named = |(id, config): (&Value, &Value)| {
         let inner = config.as_list().unwrap_or_default().iter();
         let listed = inner.filter_map(|item| item.get("name")).next();
         let name = config.get("name").or(listed).unwrap_or(id);
-        registry.orchestrates(&name.to_text())
+        registry.continues(&name.to_text())
     };
     match runners {
         Some(Value::Map(runners)) => runners.iter().all(named),
-        Some(Value::Str(name)) => registry.orchestrates(name),
+        Some(Value::Str(name)) => registry.continues(name),
         _ => false,
     }
 }

@@ -263,6 +263,20 @@ fn answers() -> Vec<Answer> {
     ]
 }
 
+fn of_users() -> Vec<Request> {
+    vec![
+        Login {
+            eauth: "pam".into(),
+            username: "joe".into(),
+            password: Secret::new("s3cret"),
+            token: None,
+            expire_s: Some(60.0),
+            mint: true,
+        }
+        .into(),
+    ]
+}
+
 /// Returns frames with fields that their kind did not have at first, each with a name for it.
 fn later_fields() -> Vec<(&'static str, Request)> {
     vec![(
@@ -292,6 +306,11 @@ fn all() -> Vec<(String, Frame)> {
     );
     all.extend(
         of_minions()
+            .into_iter()
+            .map(|frame| (frame.kind().to_owned(), frame.into())),
+    );
+    all.extend(
+        of_users()
             .into_iter()
             .map(|frame| (frame.kind().to_owned(), frame.into())),
     );
@@ -544,7 +563,7 @@ fn each_side_may_send_what_its_rule_says() {
         ]
     );
     assert_eq!(only(Way::MinionToMaster), ["hello", "grains"]);
-    assert_eq!(only(Way::ClientToMaster), ["backup", "wheel"]);
+    assert_eq!(only(Way::ClientToMaster), ["backup", "login", "wheel"]);
 }
 
 /// Measures the speed of encoding and decoding: `cargo test --release -p wire -- --ignored

@@ -104,6 +104,7 @@ mod id;
 mod kinds;
 mod limits;
 pub mod msgpack;
+pub mod payload;
 mod request;
 pub mod rule;
 mod secret;
@@ -116,9 +117,9 @@ pub use frame::{Decoder, Frame};
 pub use id::{Id, NotAnId};
 pub use limits::{EVIDENCE_MAX, Limits};
 pub use request::{
-    Backup, Beacons, File, FindJob, Fire, Grains, Job, List, Listen, MineDelete, MineGet, MinePut,
-    NextKey, Options, Pillar, Ping, Publish, Push, Refresh, Request, Return, Runner, Running,
-    Schedule, SignalJob, Stat, Tops, Wheel,
+    Backup, Beacons, File, FindJob, Fire, Grains, Job, List, Listen, Login, MineDelete, MineGet,
+    MinePut, NextKey, Options, Pillar, Ping, Publish, Push, Refresh, Request, Return, Runner,
+    Running, Schedule, SignalJob, Stat, Tops, Wheel,
 };
 pub use rule::{Rule, Way};
 pub use secret::Secret;

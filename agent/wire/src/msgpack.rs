@@ -23,6 +23,17 @@ pub fn encode(value: &Value, limits: Limits, out: &mut Vec<u8>) -> Result<(), Er
     writer.value(value)
 }
 
+/// Appends a value in the old form of msgpack, for another program: a text and bytes are the same
+/// type, a tuple and a set are arrays, and a whole number beyond 64 bits is a text.
+///
+/// # Errors
+/// As [`encode`].
+pub fn encode_raw(value: &Value, limits: Limits, out: &mut Vec<u8>) -> Result<(), Error> {
+    let mut writer = Writer::new(out, limits);
+    writer.is_raw = true;
+    writer.value(value)
+}
+
 /// Decodes a value from all of the bytes.
 ///
 /// # Errors
@@ -35,6 +46,7 @@ pub fn decode(bytes: &[u8], limits: Limits) -> Result<Value, Error> {
 pub type ReadExtension<'a> = &'a dyn Fn(i8, &[u8]) -> Option<Value>;
 
 /// Decodes a value that another program has written, whose extension types differ from those here.
+/// Such a program may use one type for texts and bytes: a value is a text if it is UTF-8.
 ///
 /// # Errors
 /// As [`decode`].
@@ -74,6 +86,8 @@ pub(crate) struct Writer<'a> {
     limits: Limits,
     depth: usize,
     items: usize,
+    /// True for the old form of msgpack.
+    is_raw: bool,
 }
 
 impl<'a> Writer<'a> {
@@ -85,6 +99,7 @@ impl<'a> Writer<'a> {
             limits,
             depth: 0,
             items: 0,
+            is_raw: false,
         }
     }
 
@@ -149,11 +164,37 @@ impl<'a> Writer<'a> {
 
     pub(crate) fn text(&mut self, text: &str) -> Result<(), Error> {
         self.count()?;
+        if self.is_raw {
+            return self.raw(text.as_bytes());
+        }
         match text.len() {
             length @ 0..32 => self.bytes(&[0xa0 | length as u8])?,
             length => self.head(length, &[(0xd9, 1), (0xda, 2), (0xdb, 4)])?,
         }
         self.bytes(text.as_bytes())
+    }
+
+    /// Writes a text or bytes in the old form, which has no length of one byte.
+    fn raw(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        match bytes.len() {
+            length @ 0..32 => self.bytes(&[0xa0 | length as u8])?,
+            length => self.head(length, &[(0xda, 2), (0xdb, 4)])?,
+        }
+        self.bytes(bytes)
+    }
+
+    /// Writes a value of a type that the old form lacks.
+    fn raw_value(&mut self, value: &Value) -> Result<(), Error> {
+        match value {
+            Value::Bytes(bytes) => self.raw(bytes),
+            Value::Big(digits) => match digits.parse() {
+                Ok(number) => self.marked(0xcf, number, 8),
+                Err(_) => self.raw(digits.as_bytes()),
+            },
+            Value::Tuple(items) => self.nested(&mut |writer| writer.array(&mut items.iter())),
+            Value::Set(items) => self.nested(&mut |writer| writer.array(&mut items.keys())),
+            _ => Ok(()),
+        }
     }
 
     fn int(&mut self, number: i64) -> Result<(), Error> {
@@ -206,6 +247,8 @@ impl<'a> Writer<'a> {
             Value::Bool(truth) => self.bytes(&[0xc2 | u8::from(*truth)]),
             Value::Int(number) => self.int(*number),
             Value::Float(number) => self.marked(0xcb, number.to_bits(), 8),
+            Value::List(items) => self.nested(&mut |writer| writer.array(&mut items.iter())),
+            other if self.is_raw => self.raw_value(other),
             Value::Big(digits) => {
                 self.extension(BIG, &mut |writer| writer.bytes(digits.as_bytes()))
             }
@@ -213,7 +256,6 @@ impl<'a> Writer<'a> {
                 self.head(bytes.len(), &[(0xc4, 1), (0xc5, 2), (0xc6, 4)])?;
                 self.bytes(bytes)
             }
-            Value::List(items) => self.nested(&mut |writer| writer.array(&mut items.iter())),
             Value::Tuple(items) => self.nested(&mut |writer| {
                 writer.extension(TUPLE, &mut |writer| writer.array(&mut items.iter()))
             }),
@@ -303,7 +345,10 @@ impl<'a> Reader<'a> {
             0xcb => Ok(Value::Float(f64::from_bits(self.number(8)?))),
             byte @ 0xc4..=0xc6 => {
                 let length = self.length(1 << (byte - 0xc4))?;
-                Ok(Value::Bytes(self.take(length)?.into()))
+                match self.foreign {
+                    Some(_) => self.text(length),
+                    None => Ok(Value::Bytes(self.take(length)?.into())),
+                }
             }
             byte @ 0xc7..=0xc9 => {
                 let length = self.length(1 << (byte - 0xc7))?;
@@ -330,8 +375,12 @@ impl<'a> Reader<'a> {
     }
 
     fn text(&mut self, length: usize) -> Result<Value, Error> {
-        let text = std::str::from_utf8(self.take(length)?);
-        Ok(text.map_err(|_| Error::Text)?.into())
+        let bytes = self.take(length)?;
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Ok(text.into()),
+            Err(_) if self.foreign.is_some() => Ok(Value::Bytes(bytes.into())),
+            Err(_) => Err(Error::Text),
+        }
     }
 
     /// Enters a nested level of `length` values. Fails if there are fewer bytes left than that.

@@ -4,6 +4,7 @@
 
 use value::{Map, Value};
 
+use crate::Secret;
 use crate::kinds::kinds;
 
 kinds! {
@@ -164,6 +165,24 @@ kinds! {
     /// Asks for the rows of the master's store, as bytes of a backup: `data` frames, then `done` with
     /// the number of rows.
     "backup" Backup [ClientToMaster] {}
+
+    /// Names the user of this connection by a password or a token of `external_auth`. The requests
+    /// after it are the user's. `done` with `user` and `eauth`, and with `token`, `start` and `expire`
+    /// if a token is made.
+    "login" Login [ClientToMaster] {
+        /// The source that knows the user; empty with a token.
+        eauth: String,
+        /// The user's name; empty with a token.
+        username: String,
+        /// The password; empty with a token.
+        password: Secret,
+        /// The token, instead of a password.
+        token: Option<Secret>,
+        /// The lifetime of a new token in seconds, if the user may choose it.
+        expire_s: Option<f64>,
+        /// True to make a token.
+        mint: bool,
+    }
 
     /// Runs a wheel function on the master.
     "wheel" Wheel [ClientToMaster] {

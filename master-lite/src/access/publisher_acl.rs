@@ -2,24 +2,24 @@
 //! `publisher_acl_blacklist`.
 
 use machine::accounts;
-use modules::loader::call::split;
-use value::glob::fnmatch;
 use value::target::PillarMatch;
 use value::{Map, Value, log};
 use wire::{Id, PEER, Publish};
 
 use super::Access;
-use crate::access::guests;
-use crate::access::peer::fullmatch;
+use super::caller::Caller;
+use super::guests;
+use super::peer::fullmatch;
+use super::rules::{allows, is_meant, only, several};
 use crate::jobs::preview::is_previewed;
 use crate::jobs::targets::Matched;
 use crate::refusals::NotServed;
 
 /// The refusal of a job that the user may not publish. It is Salt's sentence, which gives no
 /// details.
-const REFUSED: &str = "Authorization error occurred.";
+pub(crate) const REFUSED: &str = "Authorization error occurred.";
 /// The refusal of a guest whose target matches no minion. Such a job is neither sent nor stored.
-const NOBODY: &str = "No minions matched the target.";
+pub(crate) const NOBODY: &str = "No minions matched the target.";
 /// The function that every guest may call: it reports whether a job runs.
 const ASKING: &str = "saltutil.find_job";
 
@@ -33,6 +33,11 @@ impl LocalUser {
     pub(crate) fn from_uid(uid: u32) -> Self {
         let user = accounts::user_of(uid);
         Self(user.map_or_else(|| uid.to_string(), |user| user.name))
+    }
+
+    /// Returns the user's name.
+    pub(crate) fn name(&self) -> &str {
+        &self.0
     }
 }
 
@@ -55,20 +60,20 @@ impl Access {
         self.opts.get("publisher_acl").is_some_and(Value::is_true)
     }
 
-    /// Returns the job that a command of this machine asks for, in the name of the calling user. If
-    /// the job is not allowed, returns the word and the sentence of the refusal, and logs it.
+    /// Returns the job that a caller asks for, in the caller's name. If the job is not allowed, returns
+    /// the word and the sentence of the refusal, and logs it.
     pub(crate) async fn permitted(
         &self,
         asked: Publish,
-        guest: Option<&LocalUser>,
+        caller: &Caller,
     ) -> Result<Permitted, NotServed> {
         let said = asked.options.get("user").map(Value::to_text);
-        let user = match guest {
-            Some(LocalUser(name)) => name.clone(),
+        let user = match caller.name() {
+            Some(name) => name.to_owned(),
             None => said.unwrap_or_else(|| "root".to_owned()),
         };
         let fun = asked.fun.clone();
-        let allowed = self.allowed_job(asked, &user, guest.is_some()).await;
+        let allowed = self.allowed_job(asked, &user, caller).await;
         allowed.inspect_err(|(_, why)| {
             let line = format!("refused the job {fun:?}: {why}");
             self.refusals.log(&user, line);
@@ -79,20 +84,18 @@ impl Access {
         &self,
         asked: Publish,
         user: &str,
-        is_guest: bool,
+        caller: &Caller,
     ) -> Result<Permitted, NotServed> {
         let refused = |why: &str| ("refused", why.to_owned());
-        let rules = self.rules_of(user);
-        if is_guest && rules.is_empty() {
-            return Err(refused(REFUSED));
-        }
-        let (mut asked, pillar) = match is_guest {
-            true => {
+        let rules = self.rules_of(caller);
+        let (mut asked, pillar) = match &rules {
+            Some(rules) if rules.is_empty() => return Err(refused(REFUSED)),
+            Some(_) => {
                 let asked = guests::taken(asked, self.opts.text("return"));
                 let asked = asked.map_err(|why| ("refused", why))?;
                 (asked, PillarMatch::Exact)
             }
-            false => (asked, PillarMatch::Pattern),
+            None => (asked, PillarMatch::Pattern),
         };
         // Only the master may set this option: no user may publish in the name of a minion.
         asked.options.remove(PEER);
@@ -105,7 +108,7 @@ impl Access {
         let matched = matched.map_err(|error| ("invalid", error))?;
         // A preview is not checked against the rules: every user with a rule may see which minions
         // match.
-        if is_guest && !is_preview {
+        if let Some(rules) = rules.filter(|_| !is_preview) {
             if !self.is_in_acl(&rules, &funs, &asked, &matched.0).await {
                 return Err(refused(REFUSED));
             }
@@ -121,10 +124,38 @@ impl Access {
         })
     }
 
-    /// Returns the rules of `publisher_acl` that apply to a user.
-    fn rules_of(&self, user: &str) -> Vec<Value> {
-        let acl = self.opts.get("publisher_acl").and_then(Value::as_map);
-        acl.map(|acl| rules(acl, user)).unwrap_or_default()
+    /// Checks that a caller may run a function on these hosts of rosters. A rule with a target counts if
+    /// they are minions that the target matches.
+    pub(crate) async fn may_run_on(
+        &self,
+        asked: &Publish,
+        caller: &Caller,
+        hosts: &[Id],
+    ) -> Result<(), NotServed> {
+        let user = caller.name().unwrap_or("root");
+        let allowed = match self.rules_of(caller) {
+            _ if self.is_blacklisted(user, &[&asked.fun]) => false,
+            None => true,
+            Some(rules) => self.is_in_acl(&rules, &[&asked.fun], asked, hosts).await,
+        };
+        if allowed {
+            return Ok(());
+        }
+        let line = format!("refused the job {:?} on hosts: {REFUSED}", asked.fun);
+        self.refusals.log(user, line);
+        Err(("refused", REFUSED.to_owned()))
+    }
+
+    /// Returns the rules that limit a caller; `None` for root.
+    fn rules_of(&self, caller: &Caller) -> Option<Vec<Value>> {
+        match caller {
+            Caller::Root => None,
+            Caller::Local(user) => {
+                let acl = self.opts.get("publisher_acl").and_then(Value::as_map);
+                Some(acl.map(|acl| rules(acl, user.name())).unwrap_or_default())
+            }
+            Caller::User(user) => Some(user.rules.to_vec()),
+        }
     }
 
     fn is_blacklisted(&self, user: &str, funs: &[&str]) -> bool {
@@ -203,26 +234,6 @@ fn rules(acl: &Map, user: &str) -> Vec<Value> {
         .collect()
 }
 
-/// Returns whether a pattern names a user or function. As in Salt, it is a glob or a regular
-/// expression that matches the whole word.
-fn is_meant(pattern: &str, word: &str) -> bool {
-    fnmatch(pattern, word) || fullmatch(pattern, word)
-}
-
-fn several(value: &Value) -> Vec<Value> {
-    match value.as_list() {
-        Some(list) => list.to_vec(),
-        None => vec![value.clone()],
-    }
-}
-
-/// Returns the key and value of a dictionary with exactly one entry.
-fn only(value: &Value) -> Option<(String, &Value)> {
-    let map = value.as_map().filter(|map| map.len() == 1)?;
-    let (key, value) = map.iter().next()?;
-    Some((key.to_text(), value))
-}
-
 /// Returns the arguments of the function at position `at` of a job that calls `count` functions.
 fn arguments(asked: &Publish, count: usize, at: usize) -> &[Value] {
     match count {
@@ -232,83 +243,6 @@ fn arguments(asked: &Publish, count: usize, at: usize) -> &[Value] {
             args.unwrap_or_default()
         }
     }
-}
-
-/// Returns whether a condition, `fun` or `fun: [{args: …, kwargs: …}]`, allows a call.
-fn allows(condition: &Value, fun: &str, args: &[Value]) -> bool {
-    match only(condition) {
-        None => condition.as_map().is_none() && fullmatch(&condition.to_text(), fun),
-        Some((name, conditions)) => {
-            let conditions = several(conditions);
-            fullmatch(&name, fun) && conditions.iter().any(|one| suits(one, args))
-        }
-    }
-}
-
-/// The last item of a condition's `args` that allows any further positional arguments.
-const ANY_MORE: &str = "...";
-
-/// Returns whether arguments satisfy a condition. A condition with `args` or `kwargs` covers all
-/// arguments: one that it does not name is refused.
-fn suits(condition: &Value, args: &[Value]) -> bool {
-    let Some(condition) = condition.as_map() else {
-        return false;
-    };
-    let (wanted, named) = (condition.get("args"), condition.get("kwargs"));
-    if wanted.is_none() && named.is_none() {
-        return true;
-    }
-    let (places, names) = split(args);
-    let wanted = wanted.map(several).unwrap_or_default();
-    let empty = Map::new();
-    let named = named.and_then(Value::as_map).unwrap_or(&empty);
-    places_suit(&wanted, &places) && names_suit(named, &names)
-}
-
-/// Returns whether a value matches the one of a condition. A null in the condition matches any
-/// value.
-fn fits(wanted: &Value, given: &Value) -> bool {
-    wanted.is_null() || fullmatch(&wanted.to_text(), &given.to_text())
-}
-
-fn places_suit(wanted: &[Value], given: &[Value]) -> bool {
-    let (wanted, has_more) = match wanted.split_last() {
-        Some((last, before)) if last.as_str() == Some(ANY_MORE) => (before, true),
-        _ => (wanted, false),
-    };
-    let has_all = match has_more {
-        true => given.len() >= wanted.len(),
-        false => given.len() == wanted.len(),
-    };
-    has_all
-        && wanted
-            .iter()
-            .zip(given)
-            .all(|(one, given)| fits(one, given))
-}
-
-/// Returns whether every name of a condition is given, and every given name is either in the
-/// condition or matches one of its patterns.
-fn names_suit(wanted: &Map, given: &Map) -> bool {
-    let mut names = wanted.keys().map(Value::to_text);
-    let has_all = names.all(|name| !is_name(&name) || given.contains(&name));
-    has_all
-        && given.iter().all(|(name, value)| {
-            let name = name.to_text();
-            match wanted.get(&name) {
-                Some(one) => fits(one, value),
-                None => wanted.iter().any(|(pattern, one)| {
-                    let pattern = pattern.to_text();
-                    !is_name(&pattern) && fullmatch(&pattern, &name) && fits(one, value)
-                }),
-            }
-        })
-}
-
-/// Returns whether a key of a condition is an argument's name rather than a pattern of names.
-fn is_name(key: &str) -> bool {
-    key.chars()
-        .all(|letter| letter.is_alphanumeric() || letter == '_')
 }
 
 #[cfg(test)]
@@ -324,71 +258,5 @@ mod tests {
         assert_eq!(rules(&acl, "joe"), ["test.ping".into(), "grains.*".into()]);
         assert_eq!(rules(&acl, "john"), [Value::from("test.ping")]);
         assert!(rules(&acl, "anna").is_empty());
-    }
-
-    #[test]
-    fn a_condition_may_be_about_the_arguments() {
-        let kwargs = || Map::new().with("pkg", "nginx.*");
-        let one = Map::new()
-            .with("args", Value::list([Value::Null, "a|b".into()]))
-            .with("kwargs", kwargs());
-        let condition = Value::from(Map::new().with("pkg.install", one));
-        let named = |pkg: &str| Map::new().with("__kwarg__", true).with("pkg", pkg).into();
-        let good: [Value; 3] = ["x".into(), "b".into(), named("nginx-light")];
-        assert!(allows(&condition, "pkg.install", &good));
-        assert!(!allows(&condition, "pkg.remove", &good));
-        assert!(!allows(&condition, "pkg.install", &good[..2]));
-        let other = ["x".into(), "c".into(), named("nginx")];
-        assert!(!allows(&condition, "pkg.install", &other));
-        let empty = Value::from(Map::new().with("pkg.install", Map::new()));
-        assert!(allows(&empty, "pkg.install", &good));
-        assert!(allows(&"test.*".into(), "test.ping", &[]));
-        assert!(!allows(&"test".into(), "test.ping", &[]));
-    }
-
-    fn kwargs(names: &[(&str, &str)]) -> Value {
-        let given = Map::new().with("__kwarg__", true);
-        let all = names.iter();
-        all.fold(given, |given, (name, value)| given.with(name, *value))
-            .into()
-    }
-
-    #[test]
-    fn a_condition_binds_the_arguments_that_it_does_not_name() {
-        let list = |items: &[&str]| Value::list(items.iter().map(|item| (*item).into()));
-        let args = Value::from(Map::new().with("args", list(&["id"])));
-        assert!(suits(&args, &["id".into()]));
-        assert!(!suits(&args, &["id".into(), "x".into()]));
-        let path = kwargs(&[("prepend_path", "/home/nob/bin")]);
-        assert!(!suits(&args, &["id".into(), path.clone()]));
-
-        let open = Value::from(Map::new().with("args", list(&["id", "..."])));
-        assert!(suits(&open, &["id".into()]));
-        assert!(suits(&open, &["id".into(), "x".into(), "y".into()]));
-        assert!(!suits(&open, &[]));
-        assert!(!suits(&open, &["who".into(), "x".into()]));
-        assert!(!suits(&open, &["id".into(), path]));
-    }
-
-    #[test]
-    fn a_condition_binds_the_keywords_that_it_does_not_name() {
-        let named = Map::new().with("pkg", "nginx");
-        let one = Value::from(Map::new().with("kwargs", named.clone()));
-        assert!(suits(&one, &[kwargs(&[("pkg", "nginx")])]));
-        assert!(!suits(&one, &[kwargs(&[("pkg", "nginx"), ("root", "/x")])]));
-        assert!(!suits(&one, &["x".into(), kwargs(&[("pkg", "nginx")])]));
-        assert!(!suits(&one, &[]));
-
-        let any = named.clone().with(".*", ".*");
-        let any = Value::from(Map::new().with("kwargs", any));
-        assert!(suits(&any, &[kwargs(&[("pkg", "nginx")])]));
-        assert!(suits(&any, &[kwargs(&[("pkg", "nginx"), ("root", "/x")])]));
-        assert!(!suits(&any, &[kwargs(&[("pkg", "sshd")])]));
-        assert!(!suits(&any, &[kwargs(&[("root", "/x")])]));
-
-        let some = Value::from(Map::new().with("kwargs", named.with("re.*", "a|b")));
-        assert!(suits(&some, &[kwargs(&[("pkg", "nginx"), ("repo", "b")])]));
-        assert!(!suits(&some, &[kwargs(&[("pkg", "nginx"), ("repo", "c")])]));
-        assert!(!suits(&some, &[kwargs(&[("pkg", "nginx"), ("more", "a")])]));
     }
 }

@@ -145,6 +145,30 @@ struct ContactState {
     leads: Option<u64>,
 }
 
+impl ContactState {
+    /// Describes the fault of a master that is not in contact with a leader and a majority.
+    fn fault(&self, cluster: &str) -> String {
+        let reached = self.voters.saturating_sub(self.missing.len());
+        let missing = match self.missing.is_empty() {
+            true => String::new(),
+            false => format!(" (missing: {})", self.missing.join(", ")),
+        };
+        let reaches = format!("it reaches {reached} of {} voters{missing}", self.voters);
+        let since = &self.last_at;
+        // A majority without a leader elects one.
+        match reached > self.voters / 2 {
+            true => format!(
+                "This master of the cluster {cluster} has had no contact with a leader since {since}: {reaches}"
+            ),
+            false => {
+                format!(
+                    "This master is in a minority of the cluster {cluster}: {reaches} since {since}"
+                )
+            }
+        }
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -177,17 +201,10 @@ impl Contact {
         if state.last.is_some_and(|last| last.elapsed() <= self.most) {
             return None;
         }
-        let reached = state.voters.saturating_sub(state.missing.len());
-        let missing = match state.missing.is_empty() {
-            true => String::new(),
-            false => format!(" (missing: {})", state.missing.join(", ")),
-        };
+        let fault = state.fault(&self.cluster);
+        let stale = self.stale_max.as_secs();
         Some(format!(
-            "This master is in a minority of the cluster {}: it reaches {reached} of {} voters{missing} since {}. Jobs, keys and events are not taken here; files and pillar are served for {} s",
-            self.cluster,
-            state.voters,
-            state.last_at,
-            self.stale_max.as_secs()
+            "{fault}. Jobs, keys and events are not taken here; files and pillar are served for {stale} s"
         ))
     }
 }
@@ -290,7 +307,7 @@ impl Cluster {
                 return Error::Log(failure);
             }
             self.look(&status);
-            self.0.clock.follow(&self.0.others);
+            self.0.clock.follow(&self.0.others, status.voters.len());
             if self.0.others.forget_silent() {
                 self.show_elsewhere();
             }
@@ -484,4 +501,31 @@ fn keys_of(members: &BTreeMap<u64, Member>) -> BTreeSet<[u8; 32]> {
     let keys = members.values();
     keys.filter_map(|member| member.key.as_slice().try_into().ok())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_majority_without_a_leader_is_no_minority() {
+        let fault = |missing: &[&str]| {
+            let state = ContactState {
+                last: None,
+                last_at: "18:15:18 UTC".to_owned(),
+                missing: missing.iter().map(|&name| name.to_owned()).collect(),
+                voters: 3,
+                leads: None,
+            };
+            state.fault("prod")
+        };
+        assert_eq!(
+            fault(&["10.0.0.1", "10.0.0.2"]),
+            "This master is in a minority of the cluster prod: it reaches 1 of 3 voters (missing: 10.0.0.1, 10.0.0.2) since 18:15:18 UTC"
+        );
+        assert_eq!(
+            fault(&["10.0.0.1"]),
+            "This master of the cluster prod has had no contact with a leader since 18:15:18 UTC: it reaches 2 of 3 voters (missing: 10.0.0.1)"
+        );
+    }
 }

@@ -62,6 +62,13 @@ pub(crate) fn hashed(secret: &str) -> Result<String, String> {
     hashes::of_bytes(secret.as_bytes(), "sha256").map_err(|error| error.to_string())
 }
 
+/// Compares two secrets in a time that does not depend on where they differ.
+pub(crate) fn is_equal(one: &str, other: &str) -> bool {
+    let pairs = one.bytes().zip(other.bytes());
+    let different = pairs.fold(0, |different, (one, other)| different | (one ^ other));
+    std::hint::black_box(different) == 0 && one.len() == other.len()
+}
+
 /// Returns whether a text is the name of a token.
 pub(crate) fn is_name(text: &str) -> bool {
     text.len() == NAME_BYTES * 2 && text.bytes().all(|byte| byte.is_ascii_hexdigit())

@@ -22,6 +22,7 @@ use wire::Wheel;
 use crate::commands::applets;
 use crate::commands::interrupt;
 use crate::commands::local_client::{AskError, Master, Socket};
+use crate::commands::login::{self, NoLogin};
 use crate::commands::{salt, salt_cp, salt_key, salt_run};
 use crate::daemon;
 use crate::store;
@@ -56,8 +57,10 @@ pub(crate) fn salt(words: Vec<String>) -> Result<ExitCode, Failure> {
     }
     let opts = configured(&SALT, &mut line.settings)?;
     interrupt::watch();
-    with_screen(&opts, &line.settings, |screen| {
-        salt::run(&line, &opts, &Socket::from_opts(&opts), screen)
+    let socket = login::socket(&opts, &line.settings.login);
+    with_screen(&opts, &line.settings, |screen| match &socket {
+        Ok(socket) => salt::run(&line, &opts, socket, screen),
+        Err(error) => no_login(error, salt::NOTHING, screen),
     })
 }
 
@@ -79,9 +82,13 @@ pub(crate) fn salt_run(words: Vec<String>) -> Result<ExitCode, Failure> {
             .map_err(|error| Failure::new(Exit::CantCreate, error))?;
     }
     interrupt::watch();
-    with_screen(&opts, &line.settings, |screen| {
-        let runners = crate::runners::REGISTRY.runners;
-        salt_run::run(&line, &opts, runners, &Socket::from_opts(&opts), screen)
+    let socket = login::socket(&opts, &line.settings.login);
+    with_screen(&opts, &line.settings, |screen| match &socket {
+        Ok(socket) => {
+            let runners = crate::runners::REGISTRY.runners;
+            salt_run::run(&line, &opts, runners, socket, screen)
+        }
+        Err(error) => no_login(error, Exit::Generic as u8, screen),
     })
 }
 
@@ -96,9 +103,13 @@ pub(crate) fn salt_key(words: Vec<String>) -> Result<ExitCode, Failure> {
         return Ok(applets::about(&SALT_KEY, about));
     }
     let opts = configured(&SALT_KEY, &mut line.settings)?;
-    let wheel = |fun: &str, kwargs: Map| wheel(&opts, fun, kwargs);
-    with_screen(&opts, &line.settings, |screen| {
-        salt_key::run(&line, &opts, &wheel, &mut answer, screen)
+    let socket = login::socket(&opts, &line.settings.login);
+    with_screen(&opts, &line.settings, |screen| match &socket {
+        Ok(socket) => {
+            let wheel = |fun: &str, kwargs: Map| wheel(&opts, socket, fun, kwargs);
+            salt_key::run(&line, &opts, &wheel, &mut answer, screen)
+        }
+        Err(error) => no_login(error, Exit::Generic as u8, screen),
     })
 }
 
@@ -135,7 +146,7 @@ pub(crate) fn salt_cp(words: Vec<String>) -> Result<ExitCode, Failure> {
 const AGAIN: Duration = Duration::from_millis(20);
 
 /// Calls a wheel function in the running master, or in this process if no master runs.
-fn wheel(opts: &Map, fun: &str, kwargs: Map) -> Result<Value, AskError> {
+fn wheel(opts: &Map, socket: &Socket, fun: &str, kwargs: Map) -> Result<Value, AskError> {
     let (fun, arg) = (fun.to_owned(), joined(Vec::new(), kwargs));
     let request = Wheel {
         fun: fun.clone(),
@@ -144,7 +155,7 @@ fn wheel(opts: &Map, fun: &str, kwargs: Map) -> Result<Value, AskError> {
     let began = Instant::now();
     loop {
         let request = request.clone().into();
-        let asked = Socket::from_opts(opts).ask(request, &mut |_| ControlFlow::Continue(()));
+        let asked = socket.ask(request, &mut |_| ControlFlow::Continue(()));
         let Err(AskError::NotRunning(_)) = asked else {
             return asked;
         };
@@ -163,6 +174,26 @@ fn wheel(opts: &Map, fun: &str, kwargs: Map) -> Result<Value, AskError> {
         }
         // Another command holds the store, or a master that has not opened its socket yet.
         std::thread::sleep(AGAIN);
+    }
+}
+
+/// Prints why a command has no login, as Salt does, and returns the exit code. `refused` is the one of
+/// a refusal.
+fn no_login(error: &NoLogin, refused: u8, screen: &mut Screen<'_>) -> u8 {
+    match error {
+        NoLogin::Unknown(text) => {
+            screen.say(text);
+            screen.complain("ERROR: Authentication failed\n");
+            salt::NOTHING
+        }
+        NoLogin::Unasked(error) => {
+            screen.complain(&format!("ERROR: Authentication failed: {error}\n"));
+            salt::NOTHING
+        }
+        NoLogin::Refused(error) => {
+            screen.show(&Value::from(error.to_string()), Some(""), 1);
+            refused
+        }
     }
 }
 
@@ -201,7 +232,7 @@ fn answer() -> Option<String> {
     (read > 0).then(|| line.trim_end_matches('\n').to_owned())
 }
 
-fn env(name: &str) -> Option<String> {
+pub(super) fn env(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 

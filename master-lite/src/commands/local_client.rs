@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use link::unix::Pipe;
 use link::{Limits, Part};
 use value::{Map, Value};
-use wire::{Request, Way};
+use wire::{Login, Request, Way};
 
 /// A callback that receives each part of an answer; [`ControlFlow::Break`] cancels the request.
 pub type Each<'a> = dyn FnMut(Value) -> ControlFlow<()> + 'a;
@@ -37,6 +37,14 @@ pub(crate) enum AskError {
         reason: String,
         /// The message.
         text: String,
+    },
+    /// The master refuses the login.
+    #[error("{text}")]
+    NotLoggedIn {
+        /// The message, which is Salt's of a job.
+        text: String,
+        /// Salt's message of a runner.
+        of_runner: String,
     },
     /// Random numbers are needed, and the kernel returns none.
     #[error(transparent)]
@@ -78,6 +86,8 @@ impl From<link::Error> for AskError {
 /// The socket of the master of this machine.
 pub(crate) struct Socket {
     path: PathBuf,
+    /// The login that precedes each request.
+    login: Option<Login>,
 }
 
 impl Socket {
@@ -87,7 +97,33 @@ impl Socket {
         let folder = PathBuf::from(folder.unwrap_or_default());
         Self {
             path: folder.join("master.sock"),
+            login: None,
         }
+    }
+
+    /// Sends the requests in the name of a user of `external_auth`.
+    pub(crate) fn with_login(self, login: Login) -> Self {
+        Self {
+            login: Some(login),
+            ..self
+        }
+    }
+}
+
+/// Returns the error of a login that the master refuses.
+fn refused(login: &Login, error: link::Error) -> AskError {
+    match error {
+        link::Error::Failed { reason, text, .. } if reason == "authentication" => {
+            let of_runner = match &login.token {
+                Some(_) => "Authentication failure of type \"token\" occurred.".to_owned(),
+                None => format!(
+                    "Authentication failure of type \"eauth\" occurred for user {}.",
+                    login.username
+                ),
+            };
+            AskError::NotLoggedIn { text, of_runner }
+        }
+        other => other.into(),
     }
 }
 
@@ -102,6 +138,11 @@ impl Master for Socket {
             }
             _ => AskError::NotRunning(error),
         })?;
+        if let Some(login) = &self.login {
+            pipe.ask(login.clone())?;
+            // No deadline: the master answers a login in a limited time.
+            pipe.next(None).map_err(|error| refused(login, error))?;
+        }
         pipe.ask(request)?;
         loop {
             // No deadline: the master has deadlines; if it dies, its end of the socket closes.

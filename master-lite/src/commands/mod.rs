@@ -5,6 +5,7 @@ pub(crate) mod backup;
 pub(crate) mod command;
 pub(crate) mod interrupt;
 pub(crate) mod local_client;
+mod login;
 pub(crate) mod python;
 pub(crate) mod salt;
 pub(crate) mod salt_cp;

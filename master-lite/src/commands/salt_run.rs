@@ -59,7 +59,11 @@ pub(crate) fn run(
 /// to Salt is an answer of the runner, and 1 for all else.
 fn failed(error: &AskError, opts: &Map, screen: &mut Screen<'_>) -> u8 {
     if !flag(opts, "quiet") {
-        screen.show(&Value::from(error.to_string()), Some("nested"), 0);
+        let text = match error {
+            AskError::NotLoggedIn { of_runner, .. } => of_runner.clone(),
+            other => other.to_string(),
+        };
+        screen.show(&Value::from(text), Some("nested"), 0);
     }
     u8::from(
         !matches!(error, AskError::Failed { reason, .. } if reason == "missing" || reason == "invalid"),

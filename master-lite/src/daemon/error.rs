@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::{cluster, hook, keys, store};
+use crate::{api, cluster, hook, keys, store};
 
 /// The reason why the master does not start, or ends.
 #[derive(Debug, thiserror::Error)]
@@ -13,6 +13,8 @@ pub(crate) enum Error {
         option: &'static str,
         problem: String,
     },
+    #[error(transparent)]
+    Api(#[from] api::Error),
     #[error(transparent)]
     Hook(#[from] hook::Error),
     #[error(transparent)]

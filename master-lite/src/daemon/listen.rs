@@ -12,6 +12,8 @@ use wire::Way;
 use super::Error;
 use crate::access::Access;
 use crate::admit;
+use crate::api::calls::Calls;
+use crate::api::{self, Api};
 use crate::hook::{self, Hook, Settings};
 use crate::metrics::page::{Measured, Page};
 use crate::store::{self, KeyState, Store};
@@ -58,20 +60,27 @@ pub(super) fn peers(opts: &Opts, store: &Store, own: &KeyPair) -> Result<Listene
 pub(super) fn commands(opts: &Opts, access: &Access) -> Result<LocalListener, Error> {
     let path = socket_path(opts);
     let socket = LocalListener::bind(&path, Way::ClientToMaster, Limits::default())?;
-    match access.has_guests() {
+    match access.has_guests() || access.has_eauth() {
         true => Ok(socket.with_guests()?),
         false => Ok(socket),
     }
 }
 
-/// Starts the servers for `hook_listen` and `metrics_listen`. They run until the returned tasks are
-/// dropped.
+/// Starts the servers for `hook_listen`, `rest_cherrypy` and `metrics_listen`. They run until the
+/// returned tasks are dropped.
 pub(super) async fn http(
     opts: &Opts,
     hook: Option<Settings>,
+    api: Option<(api::Settings, Calls)>,
     measured: Measured,
 ) -> Result<Vec<Task<()>>, Error> {
     let mut servers = Vec::new();
+    if let Some((settings, calls)) = api {
+        let server = Api::bind(settings, calls, measured.metrics.clone()).await;
+        servers.push(smol::spawn(
+            server.map_err(Error::option("rest_cherrypy"))?.run(),
+        ));
+    }
     if let Some(settings) = hook {
         let (store, metrics) = (measured.store.clone(), measured.metrics.clone());
         let server = Hook::bind(store, metrics, settings).await;

@@ -9,9 +9,12 @@ use smol::channel::bounded;
 use smol::future::{FutureExt, pending, zip};
 use smol::lock::{Semaphore, SemaphoreGuardArc};
 use value::{Map, Value, channel, log, secret};
-use wire::{Listen, Request, Runner};
+use wire::{Listen, Login, Request, Runner};
 
 use crate::access::Access;
+use crate::access::caller::Caller;
+use crate::access::eauth::Credentials;
+use crate::access::functions::Form;
 use crate::access::publisher_acl::{LocalUser, Permitted};
 use crate::cluster::Cluster;
 use crate::events::Events;
@@ -22,7 +25,7 @@ use crate::runs::progress;
 use crate::store::{self, Event, Seen, Store};
 
 /// The maximum number of commands of users other than root that are served at a time
-/// (`publisher_acl`).
+/// (`publisher_acl`, `external_auth`).
 const GUESTS_MAX: usize = 64;
 
 /// Serves the commands on this machine.
@@ -68,7 +71,7 @@ impl LocalRequests {
 
     /// Serves a command until it closes its end.
     async fn obey(self: Arc<Self>, mut local: Local) {
-        let Ok(guest) = self.guest(&local) else {
+        let Ok((mut caller, _place)) = self.caller(&local) else {
             #[expect(
                 clippy::let_underscore_must_use,
                 reason = "a command that has gone needs no answer"
@@ -80,14 +83,16 @@ impl LocalRequests {
             // No deadline: the kernel closes the socket when the command ends.
             let obeyed = match local.next().await {
                 Ok(None) => return,
-                Ok(Some(LocalRequest::Event(event))) if guest.is_none() => {
+                Ok(Some(LocalRequest::Event(event))) if caller == Caller::Root => {
                     self.events.fire(&event.tag, event.data).await;
                     Ok(())
                 }
                 Ok(Some(LocalRequest::Event(_))) => local.fail("refused", ROOTS).await,
+                Ok(Some(LocalRequest::Request(Request::Login(shown)))) => {
+                    self.login(shown, &mut caller, &mut local).await
+                }
                 Ok(Some(LocalRequest::Request(request))) => {
-                    let guest = guest.as_ref().map(|(guest, _)| guest);
-                    self.command(request, guest, &mut local).await
+                    self.command(request, &caller, &mut local).await
                 }
                 Err(error) => Err(error),
             };
@@ -97,37 +102,94 @@ impl LocalRequests {
         }
     }
 
-    /// Returns the calling user, unless it is root or the master's own user, with one of a limited
-    /// number of slots.
-    fn guest(&self, local: &Local) -> Result<Option<(LocalUser, SemaphoreGuardArc)>, ()> {
+    /// Returns the calling user. One other than root and the master's own user also gets one of a
+    /// limited number of slots.
+    fn caller(&self, local: &Local) -> Result<(Caller, Option<SemaphoreGuardArc>), ()> {
         let Some(user) = local.guest() else {
-            return Ok(None);
+            return Ok((Caller::Root, None));
         };
         let place = self.guests.try_acquire_arc().ok_or(())?;
-        Ok(Some((LocalUser::from_uid(user), place)))
+        Ok((Caller::Local(LocalUser::from_uid(user)), Some(place)))
+    }
+
+    /// Answers `login`: the requests that follow on this connection are those of the user.
+    async fn login(
+        &self,
+        shown: Login,
+        caller: &mut Caller,
+        local: &mut Local,
+    ) -> Result<(), Error> {
+        // The origin is the user and not the process: each guess may come from another process.
+        let user = local.guest().map(LocalUser::from_uid);
+        let from = format!(
+            "local user {}",
+            user.as_ref().map_or("root", LocalUser::name)
+        );
+        let mut answer = Map::new();
+        let user = match &shown.token {
+            Some(token) => self.access.user_of(token, &from).await,
+            None => {
+                let credentials = Credentials {
+                    eauth: shown.eauth,
+                    username: shown.username,
+                    password: shown.password,
+                    expire_s: shown.expire_s,
+                };
+                match shown.mint {
+                    false => self.access.authenticate(&credentials, &from).await,
+                    true => self.access.login(&credentials, &from).await.map(|issued| {
+                        answer.insert("token", issued.token.reveal());
+                        answer.insert("start", issued.start);
+                        answer.insert("expire", issued.expire);
+                        issued.user
+                    }),
+                }
+            }
+        };
+        match user {
+            Ok(user) => {
+                answer.insert("user", user.name.as_str());
+                answer.insert("eauth", user.eauth.as_str());
+                *caller = Caller::User(user);
+                local.done(answer).await
+            }
+            Err(refusal) => local.fail(refusal.word(), refusal.to_string()).await,
+        }
     }
 
     async fn command(
         &self,
         request: Request,
-        guest: Option<&LocalUser>,
+        caller: &Caller,
         local: &mut Local,
     ) -> Result<(), Error> {
+        let may_call =
+            |form, fun: &str, arg: &[Value]| self.access.may_call(caller, form, fun, arg);
         match request {
-            Request::Publish(asked) => match self.access.permitted(asked, guest).await {
+            Request::Publish(asked) => match self.access.permitted(asked, caller).await {
                 Ok(permitted) => self.publish_for(permitted, local).await,
                 Err((word, text)) => local.fail(word, text).await,
             },
             Request::Ping(_) => local.done(true).await,
-            _ if guest.is_some() => local.fail("refused", ROOTS).await,
-            Request::Wheel(asked) => match self.runners.wheel(&asked.fun, asked.arg).await {
-                Ok(ret) => local.done(ret).await,
-                Err(error) => local.fail(self.reason("failed"), error).await,
+            Request::Wheel(asked) => match may_call(Form::Wheel, &asked.fun, &asked.arg) {
+                Ok(()) => match self.runners.wheel(&asked.fun, asked.arg).await {
+                    Ok(ret) => local.done(ret).await,
+                    Err(error) => local.fail(self.reason("failed"), error).await,
+                },
+                Err((word, text)) => local.fail(word, text).await,
             },
-            Request::Runner(asked) => {
-                let done = self.run_for(asked, local).await;
-                local.done(done).await
-            }
+            Request::Runner(mut asked) => match may_call(Form::Runner, &asked.fun, &asked.arg) {
+                Ok(()) => {
+                    if *caller != Caller::Root {
+                        // Only root may choose the job id.
+                        asked.jid = None;
+                    }
+                    let done = self.run_for(asked, caller.name(), local).await;
+                    local.done(done).await
+                }
+                Err((word, text)) => local.fail(word, text).await,
+            },
+            _ if *caller != Caller::Root => local.fail("refused", ROOTS).await,
             Request::Listen(asked) => self.listen(asked, local).await,
             Request::Backup(_) => self.backup(local).await,
             Request::Fire(asked) => match self.events.fire(&asked.tag, asked.data).await {
@@ -156,9 +218,9 @@ impl LocalRequests {
 
     /// Runs a runner's function. A command that wants the progress receives each event of a state
     /// run.
-    async fn run_for(&self, asked: Runner, local: &mut Local) -> Map {
+    async fn run_for(&self, asked: Runner, user: Option<&str>, local: &mut Local) -> Map {
         if !asked.watched {
-            return self.runners.run(asked, None).await;
+            return self.runners.run_by(asked, user, None).await;
         }
         let (watcher, told) = progress::pair();
         let pass_on = async {
@@ -167,7 +229,7 @@ impl LocalRequests {
                 && local.data(part).await.is_ok()
             {}
         };
-        let run = self.runners.run(asked, Some(watcher));
+        let run = self.runners.run_by(asked, user, Some(watcher));
         zip(run, pass_on).await.0
     }
 

@@ -10,6 +10,7 @@ use state::opts::Opts;
 use value::{Map, Value, log};
 use wire::{Id, tag};
 
+use crate::access::Access;
 use crate::admit::Admission;
 use crate::admit::expire::Gone;
 use crate::cluster::Cluster;
@@ -34,6 +35,7 @@ pub(crate) struct Maintenance {
     pub(crate) connections: Arc<Connections>,
     pub(crate) rotation: Rotation,
     pub(crate) admission: Arc<Admission>,
+    pub(crate) access: Access,
     /// The cluster, if this master belongs to one.
     pub(crate) cluster: Option<Cluster>,
 }
@@ -49,6 +51,7 @@ impl Maintenance {
                 self.admission.expire_waiting().await;
                 self.admission.forget_instances().await;
                 self.admission.forget_deleted().await;
+                self.access.forget_expired().await;
             }
             if self.cluster.is_some() && self.leads() {
                 self.notice_lost().await;

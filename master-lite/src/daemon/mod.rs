@@ -27,7 +27,10 @@ use state::opts::Opts;
 use value::{Value, log};
 
 use crate::access::Access;
+use crate::access::eauth::Eauth;
 use crate::admit::{Admission, Policy};
+use crate::api;
+use crate::api::calls::Calls;
 use crate::cluster::{self, Cluster};
 use crate::daemon::connections::Connections;
 use crate::daemon::leading::Leading;
@@ -75,6 +78,7 @@ pub(crate) struct Master {
     admission: Arc<Admission>,
     connections: Arc<Connections>,
     rotation: Rotation,
+    hosts: Hosts,
     reactor: Arc<Reactor>,
     pub(crate) runners: Runners,
     keys: Keys,
@@ -117,6 +121,16 @@ fn jobs(
         waiting: Waiting::default(),
         targets: Targets::new(opts, store.clone()),
         hosts,
+    }
+}
+
+fn access(opts: &Arc<Opts>, refusals: &Arc<Refusals>, jobs: &Jobs, events: &Events) -> Access {
+    Access {
+        opts: opts.clone(),
+        refusals: refusals.clone(),
+        jobs: jobs.clone(),
+        store: jobs.store.clone(),
+        eauth: Eauth::new(opts, &runners::REGISTRY, events),
     }
 }
 
@@ -174,12 +188,9 @@ impl Master {
             minions: minions.clone(),
         };
         let hosts = Hosts::new(&opts, &runners::REGISTRY, &events);
-        let jobs = jobs(&opts, (&store, &minions), (&refusals, &metrics), hosts);
-        let access = Access {
-            opts: opts.clone(),
-            refusals: refusals.clone(),
-            jobs: jobs.clone(),
-        };
+        let of_jobs = hosts.of_jobs();
+        let jobs = jobs(&opts, (&store, &minions), (&refusals, &metrics), of_jobs);
+        let access = access(&opts, &refusals, &jobs, &events);
         let data = Data::new(&opts, &store, &events, &refusals, jobs.targets.clone());
         let runs = Runs {
             opts: opts.clone(),
@@ -189,6 +200,7 @@ impl Master {
             wheel,
             jobs: jobs.clone(),
             data: data.clone(),
+            access: access.clone(),
             cluster: cluster.clone(),
         };
         let policy = Policy::read(&opts).map_err(Error::option("autosign_policy"))?;
@@ -210,6 +222,7 @@ impl Master {
             admission: Arc::new(admission),
             connections: Arc::new(connections),
             rotation,
+            hosts,
             data,
             access,
             jobs,
@@ -260,6 +273,17 @@ impl Master {
         ))
     }
 
+    fn calls(&self) -> Calls {
+        Calls {
+            store: self.store.clone(),
+            jobs: self.jobs.clone(),
+            batches: self.batches.clone(),
+            access: self.access.clone(),
+            runners: self.runners.clone(),
+            hosts: self.hosts.clone(),
+        }
+    }
+
     fn measured(&self) -> Measured {
         Measured {
             store: self.store.clone(),
@@ -289,6 +313,7 @@ impl Master {
             connections: self.connections.clone(),
             rotation: self.rotation.clone(),
             admission: self.admission.clone(),
+            access: self.access.clone(),
             cluster: self.cluster.clone(),
         }
     }
@@ -416,6 +441,7 @@ pub(crate) fn run<T>(
     link::wait::start_calmly();
     let configured = opts.clone();
     let hook = Settings::take(&mut opts)?;
+    let api = api::Settings::read(&opts)?;
     let updates = Updates::new(&opts).map_err(|error| Error::Repository(error.sentence()))?;
     let pki = Pki::open(&opts.path("pki_dir"))?;
     let base = Base::open(&opts, &pki, notify)?;
@@ -430,7 +456,8 @@ pub(crate) fn run<T>(
             event_return,
         };
         let _working = master.begin(&leading).await?;
-        let _servers = listen::http(&master.opts, hook, master.measured()).await?;
+        let api = api.map(|settings| (settings, master.calls()));
+        let _servers = listen::http(&master.opts, hook, api, master.measured()).await?;
         let socket = listen::commands(&master.opts, &master.access)?;
         let engines = master.start_engines();
         let _until_it_ends = when_it_listens();

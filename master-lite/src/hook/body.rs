@@ -5,8 +5,8 @@ use render::yaml::SaltYaml;
 use value::yaml::Yaml;
 use value::{Map, Value, json};
 
-use super::path::unquoted;
 use crate::http::Refusal;
+use crate::http::quoted::plain;
 
 /// Returns the text of a body and the data in it: `{}` if the body is empty or its data is false,
 /// as in Salt.
@@ -16,20 +16,29 @@ pub(super) fn read(kind: Option<&str>, bytes: &[u8]) -> Result<(String, Value), 
     if text.is_empty() {
         return Ok((String::new(), Map::new().into()));
     }
-    let kind = kind.unwrap_or_default().split(';').next();
-    let kind = kind.unwrap_or_default().trim().to_ascii_lowercase();
-    let data = match &*kind {
-        "application/json" => json::read(text).map_err(|_| invalid("JSON"))?,
-        "application/x-www-form-urlencoded" => Value::Map(form(text)),
-        "application/x-yaml" | "text/yaml" => SaltYaml.load(text).map_err(|_| invalid("YAML"))?,
-        "text/plain" => json::read(text).unwrap_or_else(|_| text.into()),
-        _ => return Err(Refusal::new(406, "the Content-Type is not supported")),
-    };
+    let data = parsed(&self::kind(kind), text)?;
     let data = match data.is_true() {
         true => data,
         false => Map::new().into(),
     };
     Ok((text.to_owned(), data))
+}
+
+/// Returns the media type in a header `Content-Type`.
+pub(crate) fn kind(header: Option<&str>) -> String {
+    let kind = header.unwrap_or_default().split(';').next();
+    kind.unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+/// Returns the data in a text of a media type.
+pub(crate) fn parsed(kind: &str, text: &str) -> Result<Value, Refusal> {
+    Ok(match kind {
+        "application/json" => json::read(text).map_err(|_| invalid("JSON"))?,
+        "application/x-www-form-urlencoded" => Value::Map(form(text)),
+        "application/x-yaml" | "text/yaml" => SaltYaml.load(text).map_err(|_| invalid("YAML"))?,
+        "text/plain" => json::read(text).unwrap_or_else(|_| text.into()),
+        _ => return Err(Refusal::new(406, "the Content-Type is not supported")),
+    })
 }
 
 fn invalid(what: &str) -> Refusal {
@@ -62,10 +71,4 @@ fn field(name: &str, mut values: Vec<String>) -> Value {
         _ if is_one => values.pop().unwrap_or_default().into(),
         _ => Value::list(values.into_iter().map(Value::from)),
     }
-}
-
-/// Decodes a name or a value of a form.
-fn plain(text: &str) -> String {
-    let bytes = unquoted(&text.replace('+', " "));
-    String::from_utf8_lossy(&bytes).into_owned()
 }

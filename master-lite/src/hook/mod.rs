@@ -6,8 +6,8 @@
 //! request; it is checked before the body is parsed ([`body`]). There is no TLS: the listener is
 //! for this machine, or for a proxy in front of it.
 
-mod body;
-mod path;
+pub(crate) mod body;
+pub(crate) mod path;
 mod seen;
 mod settings;
 mod signature;
@@ -59,7 +59,7 @@ impl Hook {
             store,
             metrics,
         };
-        let server = Server::bind(settings.address, hook, settings.limits).await;
+        let server = Server::bind(settings.address, hook, settings.limits, None).await;
         server.map_err(|error| format!("cannot listen on {}: {error}", settings.address))
     }
 
@@ -73,22 +73,22 @@ impl Hook {
         }
         Ok((shown, tag))
     }
+}
 
-    /// Stores an event. Waits until the store answers, even when the master is busy: a sender must
-    /// not believe a stored event lost.
-    async fn fire(&self, tag: String, data: Map) -> Result<(), Refusal> {
-        let kept = self.store.apply(Command::Event {
-            tag,
-            data,
-            stamp: jid::stamp(),
-            at_ms: now_ms(),
-            origin: None,
-        });
-        match kept.await {
-            Ok(Applied::Refused(why)) => Err(Refusal::new(413, why.to_string())),
-            Ok(_) => Ok(()),
-            Err(error) => Err(Refusal::later(503, 1, error.to_string())),
-        }
+/// Stores an event. Waits until the store answers, even when the master is busy: a sender must
+/// not believe a stored event lost.
+pub(crate) async fn fire(store: &Store, tag: String, data: Map) -> Result<(), Refusal> {
+    let kept = store.apply(Command::Event {
+        tag,
+        data,
+        stamp: jid::stamp(),
+        at_ms: now_ms(),
+        origin: None,
+    });
+    match kept.await {
+        Ok(Applied::Refused(why)) => Err(Refusal::new(413, why.to_string())),
+        Ok(_) => Ok(()),
+        Err(error) => Err(Refusal::later(503, 1, error.to_string())),
     }
 }
 
@@ -125,7 +125,7 @@ impl Service for Hook {
                 return Err(Refusal::later(429, 1, why));
             }
         }
-        let kept = self.fire(tag, data).await;
+        let kept = fire(&self.store, tag, data).await;
         if kept.is_err() {
             self.seen.forget(shown.mac());
         }

@@ -1,6 +1,7 @@
 //! Maps the path of a request to the tag of its event.
 
 use crate::http::Refusal;
+use crate::http::quoted::unquoted;
 
 /// The prefix of every tag of the hook.
 pub(super) const BASE: &str = "salt/netapi/hook";
@@ -8,7 +9,7 @@ pub(super) const BASE: &str = "salt/netapi/hook";
 const TAG_MAX: usize = 512;
 
 /// Returns the tag for a path, like rest_cherrypy: the parts of the path without the empty ones.
-pub(super) fn tag(path: &str) -> Result<String, Refusal> {
+pub(crate) fn tag(path: &str) -> Result<String, Refusal> {
     let parts = path.strip_prefix("/hook");
     let parts = parts.filter(|rest| rest.is_empty() || rest.starts_with('/'));
     let Some(parts) = parts else {
@@ -28,35 +29,6 @@ pub(super) fn tag(path: &str) -> Result<String, Refusal> {
         return Err(bad("the path has control characters"));
     }
     Ok(tag)
-}
-
-/// Returns a text with its `%` escapes decoded. An invalid escape is kept unchanged.
-pub(super) fn unquoted(text: &str) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let escaped = match (first, after) {
-            (b'%', [high, low, ..]) => digit(*high).zip(digit(*low)),
-            _ => None,
-        };
-        match escaped {
-            Some((high, low)) => {
-                bytes.push(high << 4 | low);
-                rest = after.get(2..).unwrap_or_default();
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    bytes
-}
-
-/// Returns the value of a hexadecimal digit.
-pub(super) fn digit(byte: u8) -> Option<u8> {
-    let value = char::from(byte).to_digit(16)?;
-    u8::try_from(value).ok()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use state::opts::Opts;
 use value::{Value, log};
 
 use super::path;
-use crate::http::{Limits, Rates};
+use crate::http::{Connections, Limits, Rates};
 
 /// The minimum length of a secret in bytes. An attacker who sees one signed request could find a
 /// shorter one by trial.
@@ -102,7 +102,9 @@ impl Settings {
             rates: Rates {
                 each: number(opts, "hook_rate", 20.0),
                 all: number(opts, "hook_rate_all", 200.0),
+                options: ["hook_rate", "hook_rate_all"],
             },
+            connections: Connections::FEW,
         };
         Ok(Some(Self {
             address,

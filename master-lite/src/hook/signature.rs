@@ -18,7 +18,7 @@
 
 use ring::hmac;
 
-use super::path::digit;
+use crate::http::quoted::digit;
 use crate::http::{Head, Refusal};
 use crate::store::Retention;
 

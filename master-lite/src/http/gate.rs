@@ -10,9 +10,6 @@ use link::{Places, Ticket, customer};
 
 use super::Refusal;
 
-/// The maximum number of connections at a time: in all, and from one address.
-const CONNECTIONS_MAX: usize = 256;
-const CONNECTIONS_EACH: usize = 64;
 /// The maximum number of further connections that are answered with a refusal.
 const AWAY_MAX: usize = 64;
 /// The maximum number of addresses that are counted. Beyond it, addresses with no recent requests
@@ -29,6 +26,22 @@ pub(crate) struct Rates {
     pub(crate) each: f64,
     /// The rate for all addresses together.
     pub(crate) all: f64,
+    /// The options that set the two, for the log.
+    pub(crate) options: [&'static str; 2],
+}
+
+/// The maximum number of connections at a time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Connections {
+    /// The number from one address.
+    pub(crate) each: usize,
+    /// The number from all addresses together.
+    pub(crate) all: usize,
+}
+
+impl Connections {
+    /// The numbers for a service that answers one short request on each connection.
+    pub(crate) const FEW: Self = Self { each: 64, all: 256 };
 }
 
 /// A token bucket. It holds at most the requests of one second.
@@ -83,6 +96,7 @@ struct All {
 /// The counters of connections, requests and bodies.
 pub(crate) struct Gate {
     rates: Rates,
+    connections: Connections,
     all: Mutex<All>,
     bodies: AtomicUsize,
 }
@@ -105,8 +119,19 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Keeps the slot until the request is answered, since the request has arrived.
-    pub(super) fn settle(&self) {
+    /// Keeps the slot until the request is answered, since the request has arrived. It can be lost
+    /// again after the returned value is dropped.
+    pub(super) fn settle(&self) -> Option<Settled> {
+        let number = self.ticket.as_ref()?.number;
+        self.gate.all().places.settle(number);
+        Some(Settled {
+            gate: self.gate.clone(),
+            number,
+        })
+    }
+
+    /// Keeps the slot for the rest of the connection.
+    pub(super) fn keep(&self) {
         if let Some(ticket) = &self.ticket {
             self.gate.all().places.settle(ticket.number);
         }
@@ -119,21 +144,23 @@ impl Place {
             // No deadline: it races with the connection, which has one.
             None => smol::future::pending().await,
         }
-        let why = format!("{CONNECTIONS_MAX} connections are open, most of them from this address");
+        let most = self.gate.connections.all;
+        let why = format!("{most} connections are open, most of them from this address");
         Refusal::later(429, 1, why)
     }
 }
 
 impl Gate {
-    pub(crate) fn new(rates: Rates) -> Self {
+    pub(crate) fn new(rates: Rates, connections: Connections) -> Self {
         let all = All {
             bucket: Bucket::new(rates.all, Instant::now()),
-            places: Places::new(CONNECTIONS_MAX, CONNECTIONS_EACH),
+            places: Places::new(connections.all, connections.each),
             away: 0,
             addresses: HashMap::new(),
         };
         Self {
             rates,
+            connections,
             all: Mutex::new(all),
             bodies: AtomicUsize::new(0),
         }
@@ -151,7 +178,7 @@ impl Gate {
             gate: self.clone(),
             ticket,
         };
-        match all.enter(ip, self.rates, now) {
+        match all.enter(ip, self, now) {
             Ok(ticket) => Entered::In(place(Some(ticket))),
             Err(_) if all.away >= AWAY_MAX => Entered::Dropped("too many connections"),
             Err(refusal) => {
@@ -159,6 +186,11 @@ impl Gate {
                 Entered::Away(place(None), refusal)
             }
         }
+    }
+
+    /// Counts a further request on a connection.
+    pub(super) fn count(&self, ip: IpAddr, now: Instant) -> Result<(), Refusal> {
+        self.all().count(customer(ip), self.rates, now)
     }
 
     /// Returns an empty reservation for the bytes of a body.
@@ -170,38 +202,47 @@ impl Gate {
     }
 }
 
+fn too_many(what: &str) -> Refusal {
+    Refusal::later(429, 1, format!("too many connections{what}"))
+}
+
 impl All {
-    fn enter(&mut self, ip: IpAddr, rates: Rates, now: Instant) -> Result<Ticket, Refusal> {
-        let too_many = |what: &str| Refusal::later(429, 1, format!("too many connections{what}"));
-        self.forget_the_quiet(now);
-        if self.addresses.len() >= ADDRESSES_MAX && !self.addresses.contains_key(&ip) {
-            return Err(too_many(": too many different addresses"));
-        }
+    fn enter(&mut self, ip: IpAddr, gate: &Gate, now: Instant) -> Result<Ticket, Refusal> {
+        let Connections { each, all } = gate.connections;
         let has = self.places.held_by(&ip);
-        if has >= CONNECTIONS_EACH {
-            return Err(too_many(&format!(
-                " from this address: the limit is {CONNECTIONS_EACH}"
-            )));
+        if has >= each {
+            let why = format!(" from this address: the limit is {each}");
+            return Err(too_many(&why));
         }
-        let bucket = self.addresses.entry(ip);
-        let bucket = bucket.or_insert_with(|| Bucket::new(rates.each, now));
-        let take = |bucket: &mut Bucket, whose: &str| {
-            let taken = bucket.take(now);
-            taken.map_err(|seconds| {
-                Refusal::later(429, seconds, format!("too many requests {whose}"))
-            })
-        };
-        take(bucket, "from this address (hook_rate)")?;
-        take(&mut self.bucket, "from all addresses (hook_rate_all)")?;
+        self.count(ip, gate.rates, now)?;
         loop {
             match self.places.enter(&ip, 1) {
                 Err(_) if self.places.take_from_fullest(has + 1) => {}
                 taken => {
-                    return taken
-                        .map_err(|_| too_many(&format!(": the limit is {CONNECTIONS_MAX}")));
+                    return taken.map_err(|_| too_many(&format!(": the limit is {all}")));
                 }
             }
         }
+    }
+
+    /// Takes a request out of the buckets of its address and of all addresses.
+    fn count(&mut self, ip: IpAddr, rates: Rates, now: Instant) -> Result<(), Refusal> {
+        self.forget_the_quiet(now);
+        if self.addresses.len() >= ADDRESSES_MAX && !self.addresses.contains_key(&ip) {
+            return Err(too_many(": too many different addresses"));
+        }
+        let bucket = self.addresses.entry(ip);
+        let bucket = bucket.or_insert_with(|| Bucket::new(rates.each, now));
+        let take = |bucket: &mut Bucket, whose: &str, option: &str| {
+            let taken = bucket.take(now);
+            taken.map_err(|seconds| {
+                let why = format!("too many requests from {whose} ({option})");
+                Refusal::later(429, seconds, why)
+            })
+        };
+        let [each, all] = rates.options;
+        take(bucket, "this address", each)?;
+        take(&mut self.bucket, "all addresses", all)
     }
 
     /// Forgets addresses without connections whose buckets are full again: they count like new
@@ -215,6 +256,18 @@ impl All {
             bucket.fill(now);
             places.held_by(ip) > 0 || !bucket.is_full()
         });
+    }
+}
+
+/// The hold on the slot of a connection whose request is being answered.
+pub(super) struct Settled {
+    gate: Arc<Gate>,
+    number: u64,
+}
+
+impl Drop for Settled {
+    fn drop(&mut self) {
+        self.gate.all().places.unsettle(self.number);
     }
 }
 
@@ -263,7 +316,9 @@ mod tests {
     use super::*;
 
     fn gate(each: f64, all: f64) -> Arc<Gate> {
-        Arc::new(Gate::new(Rates { each, all }))
+        let options = ["hook_rate", "hook_rate_all"];
+        let rates = Rates { each, all, options };
+        Arc::new(Gate::new(rates, Connections::FEW))
     }
 
     fn ip(last: u8) -> IpAddr {
@@ -293,20 +348,20 @@ mod tests {
     #[test]
     fn connections_are_counted_until_they_go() {
         let (gate, now) = (gate(1e6, 1e6), Instant::now());
-        let mut places: Vec<Entered> = (0..CONNECTIONS_EACH)
+        let mut places: Vec<Entered> = (0..Connections::FEW.each)
             .map(|_| gate.enter(ip(1), now))
             .collect();
         assert!(places.iter().all(is_in));
         assert!(!is_in(&gate.enter(ip(1), now)));
         for last in 2..5 {
-            places.extend((0..CONNECTIONS_EACH).map(|_| gate.enter(ip(last), now)));
+            places.extend((0..Connections::FEW.each).map(|_| gate.enter(ip(last), now)));
         }
         assert_eq!(places.iter().filter(|entered| is_in(entered)).count(), 256);
-        for entered in &places {
-            if let Entered::In(place) = entered {
-                place.settle();
-            }
-        }
+        let settle = |entered: &Entered| match entered {
+            Entered::In(place) => place.settle(),
+            _ => None,
+        };
+        let _settled: Vec<_> = places.iter().map(settle).collect();
         let mut away: Vec<Entered> = (0..AWAY_MAX).map(|_| gate.enter(ip(9), now)).collect();
         assert!(away.iter().all(|one| matches!(one, Entered::Away(..))));
         assert!(matches!(gate.enter(ip(9), now), Entered::Dropped(_)));
@@ -320,7 +375,7 @@ mod tests {
         let (gate, now) = (gate(1e6, 1e6), Instant::now());
         let mut slow = Vec::new();
         for last in 1..=5 {
-            slow.extend((0..CONNECTIONS_EACH).map(|_| gate.enter(ip(last), now)));
+            slow.extend((0..Connections::FEW.each).map(|_| gate.enter(ip(last), now)));
         }
         let signed: Vec<Entered> = (0..8).map(|_| gate.enter(ip(9), now)).collect();
         assert!(signed.iter().all(is_in));
@@ -330,6 +385,19 @@ mod tests {
         };
         assert!(slow.iter().filter(is_lost).count() >= 8);
         assert_eq!(signed.iter().filter(is_lost).count(), 0);
+    }
+
+    #[test]
+    fn an_answered_connection_makes_room_again() {
+        let (gate, now) = (gate(1e6, 1e6), Instant::now());
+        let Entered::In(first) = gate.enter(ip(1), now) else {
+            panic!("not accepted");
+        };
+        let settled = first.settle();
+        assert!(!gate.all().places.take_from_fullest(1));
+        drop(settled);
+        assert!(gate.all().places.take_from_fullest(1));
+        assert!(smol::block_on(smol::future::poll_once(first.lost())).is_some());
     }
 
     #[test]

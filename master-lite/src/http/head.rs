@@ -6,6 +6,11 @@ use hyper::HeaderMap;
 use hyper::http::request::Parts;
 use value::Map;
 
+use super::quoted::plain;
+
+/// The maximum number of parameters of a query that are read.
+const QUERY_MAX: usize = 64;
+
 /// The head of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Head {
@@ -42,6 +47,18 @@ impl Head {
     /// Returns the value of a header.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.as_str()
+    }
+
+    /// Returns the parameters of the query, decoded.
+    pub(crate) fn query(&self) -> Vec<(String, String)> {
+        let query = self.target.split_once('?').map(|(_, query)| query);
+        let pairs = query.unwrap_or_default().split('&').take(QUERY_MAX);
+        let pairs = pairs.filter(|pair| !pair.is_empty());
+        let pair = |pair: &str| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (plain(name), plain(value))
+        };
+        pairs.map(pair).collect()
     }
 
     /// Returns the path without the query.

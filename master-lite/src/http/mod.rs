@@ -9,16 +9,21 @@ mod body;
 mod gate;
 mod head;
 mod io;
+pub(crate) mod quoted;
+mod refusal;
+mod stream;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 use std::convert::Infallible;
 use std::future::poll_fn;
-use std::net::{Shutdown, SocketAddr};
-use std::sync::Arc;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use hyper::Response;
+pub(crate) use hyper::body::Bytes;
 use hyper::body::Incoming;
 use hyper::server::conn::http1::Builder;
 use hyper::service::service_fn;
@@ -29,14 +34,16 @@ use smol::io::{AsyncReadExt, AsyncWriteExt};
 use smol::net::{TcpListener, TcpStream};
 use value::log;
 
-pub(crate) use answer::{Answer, Refusal};
+pub(crate) use answer::Answer;
 pub(crate) use body::Request;
-pub(crate) use gate::{Gate, Rates};
+pub(crate) use gate::{Connections, Gate, Rates};
 pub(crate) use head::Head;
+pub(crate) use refusal::Refusal;
+pub(crate) use tls::{Tls, TlsError};
 
-use answer::Sent;
 use gate::{Entered, Place};
 use io::{Clock, Io, SEND};
+use stream::{Preceded, Stream};
 
 /// The maximum length of a head in bytes, and the maximum number of its header lines.
 const HEAD_MAX: usize = 16 << 10;
@@ -57,18 +64,26 @@ pub(crate) struct Limits {
     /// The maximum time until the head of a request has arrived, and then until its body has.
     pub(crate) timeout: Duration,
     pub(crate) rates: Rates,
+    pub(crate) connections: Connections,
 }
 
 /// A service that answers requests.
 pub(crate) trait Service: Send + Sync + 'static {
     /// The name in the log.
     const NAME: &'static str;
+    /// True if a connection may carry more than one request.
+    const KEEPS_ALIVE: bool = false;
 
     /// Checks a request before its body is read.
     fn check(&self, head: &Head) -> Result<(), Refusal>;
 
     /// Answers a request.
     fn answer(&self, request: Request) -> impl Future<Output = Result<Answer, Refusal>> + Send;
+
+    /// Returns the response to a refused request.
+    fn refused(&self, _: &Head, refusal: &Refusal) -> Answer {
+        refusal.answer()
+    }
 
     /// Receives the status of each answer.
     fn answered(&self, status: u16);
@@ -84,10 +99,11 @@ struct Shared<S> {
     service: S,
     gate: Arc<Gate>,
     limits: Limits,
+    tls: Option<Tls>,
 }
 
 impl<S: Service> Server<S> {
-    /// Listens on an address.
+    /// Listens on an address. With a certificate, each connection begins with TLS.
     ///
     /// # Errors
     /// When the address cannot be bound.
@@ -95,16 +111,18 @@ impl<S: Service> Server<S> {
         address: SocketAddr,
         service: S,
         limits: Limits,
+        tls: Option<Tls>,
     ) -> std::io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         // If the configuration gives port 0, the kernel has chosen the port.
         let address = listener.local_addr()?;
         log::info(format_args!("{}: listening on {address}", S::NAME));
-        let gate = Arc::new(Gate::new(limits.rates));
+        let gate = Arc::new(Gate::new(limits.rates, limits.connections));
         let shared = Arc::new(Shared {
             service,
             gate,
             limits,
+            tls,
         });
         Ok(Self { listener, shared })
     }
@@ -133,12 +151,18 @@ impl<S: Service> Shared<S> {
         let entered = self.gate.enter(from.ip(), Instant::now());
         match entered {
             Entered::In(place) => smol::spawn(async move {
-                self.serve(stream, from, &place).await;
+                if let Some(stream) = self.begun(stream, from, &place).await {
+                    self.serve(stream, from, &place).await;
+                }
                 drop(place);
             })
             .detach(),
+            // A peer that expects TLS could not read the refusal.
+            Entered::Away(_, refusal) if self.tls.is_some() => {
+                self.tell(from, refusal.status, &refusal.why);
+            }
             Entered::Away(place, refusal) => smol::spawn(async move {
-                self.send_away(stream, from, &refusal).await;
+                self.send_away(Stream::Plain(stream), from, &refusal).await;
                 drop(place);
             })
             .detach(),
@@ -146,32 +170,68 @@ impl<S: Service> Shared<S> {
         }
     }
 
-    async fn serve(&self, stream: TcpStream, from: SocketAddr, place: &Place) {
+    /// Does the handshake of TLS, if there is a certificate.
+    async fn begun(&self, stream: TcpStream, from: SocketAddr, place: &Place) -> Option<Stream> {
+        let Some(tls) = &self.tls else {
+            return Some(Stream::Plain(stream));
+        };
+        let accepted = within(self.limits.timeout, tls.accept(stream));
+        let lost = async { Some(Err(std::io::Error::other(place.lost().await.why))) };
+        match accepted.or(lost).await {
+            Some(Ok(stream)) => Some(Stream::Tls(stream)),
+            Some(Err(error)) => {
+                self.tell(from, 400, &format!("no TLS: {error}"));
+                None
+            }
+            None => {
+                self.tell(from, 408, &self.late().why);
+                None
+            }
+        }
+    }
+
+    async fn serve(&self, stream: Stream, from: SocketAddr, place: &Place) {
+        let (has_request, next) = (AtomicBool::new(false), Mutex::new(None));
         let answer = |request| {
-            let answered = self.exchange(request, from, place);
-            Box::pin(async move { Ok::<_, Infallible>(answered.await) })
+            let is_next = has_request.swap(true, Ordering::Relaxed);
+            let (answered, next) = (self.exchange(request, from, place, is_next), &next);
+            Box::pin(async move {
+                let mut answer = answered.await;
+                *next.lock().unwrap_or_else(PoisonError::into_inner) = answer.take_upgrade();
+                let settled = if S::KEEPS_ALIVE { place.settle() } else { None };
+                Ok::<_, Infallible>(answer.response(settled))
+            })
         };
         let mut connection = Builder::new()
             .timer(Clock)
             .header_read_timeout(self.limits.timeout)
             .max_headers(LINES_MAX)
             .max_header_size(HEAD_MAX)
-            .keep_alive(false)
+            .keep_alive(S::KEEPS_ALIVE)
             .title_case_headers(true)
             .serve_connection(Io::new(stream), service_fn(answer));
         let served = poll_fn(|context| connection.poll_without_shutdown(context));
         let lost = async { Err(place.lost().await) };
         let ended = async { Ok(served.await) }.or(lost).await;
-        let stream = connection.into_parts().io.stream;
+        let parts = connection.into_parts();
+        let stream = parts.io.stream;
+        let next = next.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let (Ok(Ok(())), Some(upgrade)) = (&ended, next) {
+            place.keep();
+            let stream = Preceded::new(parts.read_buf.to_vec(), stream);
+            return upgrade.run(stream).await;
+        }
         match ended {
+            // A connection that waits for its next request may be closed at any time.
             Ok(Ok(())) => close(stream).await,
+            _ if has_request.load(Ordering::Relaxed) => close(stream).await,
             Ok(Err(error)) => self.fail(stream, from, &error).await,
             Err(refusal) => self.send_away(stream, from, &refusal).await,
         }
     }
 
     /// Ends a connection on which no request has arrived. hyper has answered to one that is not valid.
-    async fn fail(&self, stream: TcpStream, from: SocketAddr, error: &hyper::Error) {
+    async fn fail(&self, stream: Stream, from: SocketAddr, error: &hyper::Error) {
         if error.is_timeout() {
             return self.send_away(stream, from, &self.late()).await;
         }
@@ -191,44 +251,54 @@ impl<S: Service> Shared<S> {
         Refusal::new(408, why)
     }
 
-    /// Answers a request.
+    /// Answers a request. `is_next` says that it is not the first one of its connection.
     async fn exchange(
         &self,
         request: hyper::Request<Incoming>,
         from: SocketAddr,
         place: &Place,
-    ) -> Response<Sent> {
-        let answered = match within(self.limits.timeout, self.arrived(request, from)).await {
-            Some(Ok(request)) => {
-                place.settle();
-                self.service.answer(request).await
-            }
-            Some(Err(refusal)) => Err(refusal),
-            None => Err(self.late()),
+        is_next: bool,
+    ) -> Answer {
+        let _settled = S::KEEPS_ALIVE.then(|| place.settle());
+        let (parts, incoming) = request.into_parts();
+        let head = Head::new(&parts, from.ip());
+        let counted = match is_next {
+            true => self.gate.count(from.ip(), Instant::now()),
+            false => Ok(()),
+        };
+        let answered = match counted {
+            Ok(()) => self.answer(head.clone(), incoming, place).await,
+            Err(refusal) => Err(refusal),
         };
         let answer = answered.unwrap_or_else(|refusal| {
             self.tell(from, refusal.status, &refusal.why);
-            refusal.answer()
+            self.service.refused(&head, &refusal)
         });
         self.service.answered(answer.status);
-        answer.response()
+        answer
     }
 
-    /// Reads a request whose head has arrived.
-    async fn arrived(
+    /// Reads the rest of a request whose head has arrived, and answers it.
+    async fn answer(
         &self,
-        request: hyper::Request<Incoming>,
-        from: SocketAddr,
-    ) -> Result<Request, Refusal> {
-        let (parts, incoming) = request.into_parts();
-        let head = Head::new(&parts, from.ip());
-        self.service.check(&head)?;
-        let body = body::read(incoming, &self.limits, &self.gate).await?;
-        Ok(Request { head, body })
+        head: Head,
+        incoming: Incoming,
+        place: &Place,
+    ) -> Result<Answer, Refusal> {
+        let arrived = async {
+            self.service.check(&head)?;
+            body::read(incoming, &self.limits, &self.gate).await
+        };
+        let body = within(self.limits.timeout, arrived).await;
+        let body = body.unwrap_or_else(|| Err(self.late()))?;
+        if !S::KEEPS_ALIVE {
+            place.keep();
+        }
+        self.service.answer(Request { head, body }).await
     }
 
     /// Answers a peer whose request is not read.
-    async fn send_away(&self, mut stream: TcpStream, from: SocketAddr, refusal: &Refusal) {
+    async fn send_away(&self, mut stream: Stream, from: SocketAddr, refusal: &Refusal) {
         self.tell(from, refusal.status, &refusal.why);
         self.service.answered(refusal.status);
         let bytes = refusal.answer().bytes();
@@ -247,14 +317,14 @@ impl<S: Service> Shared<S> {
 
 /// Closes a connection once the peer has received the answer, or its time is over. If unread data is
 /// left when a connection is closed, the kernel discards the answer.
-async fn close(mut stream: TcpStream) {
-    if stream.shutdown(Shutdown::Write).is_ok() {
+async fn close(mut stream: Stream) {
+    if let Some(Ok(())) = within(DRAIN, stream.close()).await {
         within(DRAIN, drain(&mut stream)).await;
     }
 }
 
 /// Reads the rest of what the peer sends.
-async fn drain(stream: &mut TcpStream) {
+async fn drain(stream: &mut Stream) {
     let mut piece = [0; 4096];
     let mut left = DRAIN_MAX;
     while left > 0 {

@@ -30,14 +30,16 @@ fn server() -> SocketAddr {
     let rates = Rates {
         each: 1e6,
         all: 1e6,
+        options: ["rate", "rate_all"],
     };
     let limits = Limits {
         body_max: 10,
         body_option: "length_max",
         timeout: Duration::from_secs(20),
         rates,
+        connections: Connections::FEW,
     };
-    let bound = Server::bind(([127, 0, 0, 1], 0).into(), Length, limits);
+    let bound = Server::bind(([127, 0, 0, 1], 0).into(), Length, limits, None);
     let server = smol::block_on(bound).unwrap();
     let address = server.listener.local_addr().unwrap();
     smol::spawn(server.run()).detach();

@@ -1,4 +1,5 @@
-//! [`Hosts`]: the hosts of rosters that receive the jobs of a master (`enable_ssh_minions`).
+//! [`Hosts`]: the hosts of rosters that receive the jobs of a master (`enable_ssh_minions`), and those of
+//! the client `ssh` of the API.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +14,7 @@ use state::module::Error;
 use state::opts::Opts;
 use state::targets::{MinionReturn, Targets};
 use value::{Map, Value, jid, log};
-use wire::{Id, Job};
+use wire::{Id, Job, tag};
 
 use super::Jobs;
 use crate::events::Events;
@@ -63,39 +64,55 @@ fn no_jobs() -> Error {
     Error::refused("A roster cannot send jobs to minions.".to_owned())
 }
 
+/// Returns a context for modules that may fire events but send no jobs.
+pub(crate) fn context(opts: &Arc<Opts>, registry: &'static Registry, events: &Events) -> Exec {
+    let opts = Opts::clone(opts);
+    Exec::with_custom(
+        opts.clone(),
+        registry,
+        Box::new(Roots::states(&opts)),
+        Box::new(Bus(events.clone())),
+        Box::new(CustomModules::new(&opts)),
+    )
+}
+
 impl Hosts {
-    /// Returns the hosts of a configuration, or `None` if jobs are for minions only.
-    pub(crate) fn new(
-        opts: &Arc<Opts>,
-        registry: &'static Registry,
-        events: &Events,
-    ) -> Option<Self> {
-        opts.flag("enable_ssh_minions").then(|| Self {
+    /// Returns the hosts of a configuration.
+    pub(crate) fn new(opts: &Arc<Opts>, registry: &'static Registry, events: &Events) -> Self {
+        Self {
             opts: opts.clone(),
             registry,
             events: events.clone(),
             running: Arc::default(),
-        })
+        }
+    }
+
+    /// Returns the hosts that receive the jobs for minions too, or `None` if none do.
+    pub(crate) fn of_jobs(&self) -> Option<Self> {
+        let is_on = self.opts.flag("enable_ssh_minions");
+        is_on.then(|| self.clone())
     }
 
     fn context(&self) -> Exec {
-        let opts = Opts::clone(&self.opts);
-        Exec::with_custom(
-            opts.clone(),
-            self.registry,
-            Box::new(Roots::states(&opts)),
-            Box::new(Bus(self.events.clone())),
-            Box::new(CustomModules::new(&opts)),
-        )
+        context(&self.opts, self.registry, &self.events)
     }
 
     fn group(&self, cx: &Exec) -> Result<Group, String> {
-        let group = Group::load(cx, None, Arc::new(Bus(self.events.clone())));
-        group.map_err(|error| format!("enable_ssh_minions: {error}"))
+        Group::load(cx, None, Arc::new(Bus(self.events.clone())))
+    }
+
+    /// Returns the hosts that the target of a job for minions matches by their ids.
+    pub(super) async fn matched(&self, tgt: &Value, tgt_type: &str) -> Result<Vec<Id>, String> {
+        let matched = self.matched_by_id(tgt, tgt_type).await;
+        matched.map_err(of_option)
     }
 
     /// Returns the hosts that a target matches by their ids.
-    pub(super) async fn matched(&self, tgt: &Value, tgt_type: &str) -> Result<Vec<Id>, String> {
+    pub(crate) async fn matched_by_id(
+        &self,
+        tgt: &Value,
+        tgt_type: &str,
+    ) -> Result<Vec<Id>, String> {
         let (hosts, tgt, tgt_type) = (self.clone(), tgt.clone(), tgt_type.to_owned());
         let matched = smol::unblock(move || {
             let cx = hosts.context();
@@ -142,12 +159,7 @@ impl Hosts {
     }
 
     async fn run(&self, jobs: &Jobs, job: Job, ids: Vec<Id>, is_again: bool) {
-        let events = JobEvents {
-            jid: job.jid.clone(),
-            fun: job.fun.to_text(),
-            arg: Value::list(job.arg.clone()),
-            user: job.user.clone(),
-        };
+        let events = events_of(&job);
         let given = match is_again {
             // Each attempt has its own id on the host.
             true => {
@@ -162,6 +174,7 @@ impl Hosts {
         let said = match given {
             Ok(said) => said,
             Err(error) => {
+                let error = of_option(error);
                 for id in ids {
                     self.ended(jobs, &events, not_given(&id, &error)).await;
                 }
@@ -181,6 +194,42 @@ impl Hosts {
         }
     }
 
+    /// Runs a function on hosts, and returns the data of their returns. The job has the events of a
+    /// job, but the master does not store it.
+    pub(crate) async fn call(&self, job: Job, ids: &[Id]) -> Result<Vec<Map>, String> {
+        let events = events_of(&job);
+        self.announce(events.clone(), ids).await;
+        let said = self.give(job, ids, Vec::new()).await?;
+        let mut returns = Vec::new();
+        // No deadline: each host has limits, and the channel closes with the last of them.
+        while let Ok(said) = said.recv().await {
+            let (tag, data) = match said {
+                Said::Event(id, event) => match event_of_host(&id, event) {
+                    Some(event) => event,
+                    None => continue,
+                },
+                Said::Returned(one) => {
+                    let data = events.data(&one);
+                    returns.push(data.clone());
+                    (tag::job(&events.jid, &format!("ret/{}", one.id)), data)
+                }
+            };
+            self.events.fire(&tag, data).await;
+        }
+        Ok(returns)
+    }
+
+    /// Fires the event of a new job.
+    async fn announce(&self, events: JobEvents, ids: &[Id]) {
+        let hosts = self.clone();
+        let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+        smol::unblock(move || {
+            let bus = Bus(hosts.events.clone());
+            events.announce(&hosts.context(), &bus, &ids);
+        })
+        .await;
+    }
+
     /// Stores the return of a host.
     async fn ended(&self, jobs: &Jobs, events: &JobEvents, one: MinionReturn) {
         let Ok(id) = one.id.parse::<Id>() else {
@@ -190,6 +239,21 @@ impl Hosts {
             .await;
         self.running().remove(&(events.jid.clone(), id));
     }
+}
+
+/// Returns the events of a job.
+fn events_of(job: &Job) -> JobEvents {
+    JobEvents {
+        jid: job.jid.clone(),
+        fun: job.fun.to_text(),
+        arg: Value::list(job.arg.clone()),
+        user: job.user.clone(),
+    }
+}
+
+/// Returns the error of a job for minions that cannot reach the hosts.
+fn of_option(error: String) -> String {
+    format!("enable_ssh_minions: {error}")
 }
 
 /// Returns the return of a host that did not get a job.

@@ -127,7 +127,14 @@ pub(crate) struct Metrics {
     /// of `reactor.add` are few, so the map has no limit.
     by_rule: Mutex<BTreeMap<(String, &'static str), u64>>,
     requests: Family<13>,
+    api: Family<15>,
 }
+
+/// The status codes of the API's answers.
+const API: [&str; 15] = [
+    "200", "202", "400", "401", "403", "404", "405", "406", "408", "413", "429", "431", "500",
+    "503", "504",
+];
 
 impl Default for Metrics {
     fn default() -> Self {
@@ -155,6 +162,7 @@ impl Default for Metrics {
             ]),
             by_rule: Mutex::default(),
             requests: Family::new(requests),
+            api: Family::new(API),
         }
     }
 }
@@ -183,6 +191,11 @@ impl Metrics {
     /// Counts a request to the hook by its status.
     pub(crate) fn hook(&self, status: u16) {
         self.requests.add(&status.to_string());
+    }
+
+    /// Counts a request to the API by its status.
+    pub(crate) fn api(&self, status: u16) {
+        self.api.add(&status.to_string());
     }
 
     /// Counts a return by its result. For a stored one, also records the time since the job was

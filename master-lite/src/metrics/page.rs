@@ -11,7 +11,7 @@ use value::log;
 use super::text::{Text, seconds};
 use crate::cluster::Cluster;
 use crate::event_return::{self, LogOption};
-use crate::http::{Answer, Head, Limits, Rates, Refusal, Request, Server, Service};
+use crate::http::{Answer, Connections, Head, Limits, Rates, Refusal, Request, Server, Service};
 use crate::jobs::minions::Minions;
 use crate::jobs::waiting::Waiting;
 use crate::metrics::Metrics;
@@ -39,7 +39,9 @@ const LIMITS: Limits = Limits {
     rates: Rates {
         each: 20.0,
         all: 100.0,
+        options: ["metrics_listen", "metrics_listen"],
     },
+    connections: Connections::FEW,
 };
 
 /// The services whose state the page shows.
@@ -72,7 +74,7 @@ impl Page {
         address: SocketAddr,
     ) -> Result<Server<Self>, String> {
         let last = Mutex::default();
-        let server = Server::bind(address, Self { measured, last }, LIMITS).await;
+        let server = Server::bind(address, Self { measured, last }, LIMITS, None).await;
         server.map_err(|error| format!("cannot listen on {address}: {error}"))
     }
 
@@ -175,6 +177,9 @@ impl Measured {
         let help = "Requests to the hook, by status code.";
         let requests = metrics.requests.numbers();
         text.by("counter", ("hook_requests_total", "code"), help, requests);
+        let help = "Requests to the API, by status code.";
+        let requests = metrics.api.numbers();
+        text.by("counter", ("api_requests_total", "code"), help, requests);
     }
 
     /// Adds the state of the cluster's log, if there is one.

@@ -9,7 +9,7 @@ use wire::tag::{self, Tag};
 use super::period::Period;
 use super::{runs, unreadable};
 use crate::runs::Runs;
-use crate::store::{self, Cache, Event, Key};
+use crate::store::{self, Cache, Event, Key, KeyState};
 
 state::exec_module! {
     /// One minion: its key, its connection, and its history.
@@ -22,6 +22,15 @@ state::exec_module! {
     fn show(Show {
         /// The minion's id.
         id: String,
+    });
+
+    /// Return the connection, the version and the last highstate of several minions by id. Ids without
+    /// an accepted key are left out.
+    ///
+    ///     salt-run minion.overview '[web1, web2]'
+    fn overview(Overview {
+        /// The ids, at most 256.
+        ids: Value,
     });
 
     /// Return what happened to a minion, the oldest first: connections, jobs, returns.
@@ -42,6 +51,8 @@ state::exec_module! {
 
 /// The maximum number of jobs that are searched for those that a minion has not returned.
 const JOBS_MAX: usize = 1000;
+/// The maximum number of minions of an overview.
+const OVERVIEW_MAX: usize = 256;
 /// The maximum number of jobs of the queue that are returned.
 const QUEUE_MAX: usize = 20;
 
@@ -90,6 +101,47 @@ fn show(cx: &Exec, args: Show) -> Result<Value, Error> {
     found.insert("last_highstate", last_highstate(&status));
     found.insert("queue", queue(runs, &key.id).map_err(unreadable)?);
     Ok(found.into())
+}
+
+fn overview(cx: &Exec, args: Overview) -> Result<Value, Error> {
+    let runs = runs(cx)?;
+    let ids = match &args.ids {
+        list @ Value::List(_) => list.texts(),
+        one => vec![one.to_text()],
+    };
+    if ids.len() > OVERVIEW_MAX {
+        let problem = format!("at most {OVERVIEW_MAX} ids are allowed");
+        return Err(Error::argument("ids", problem));
+    }
+    let mut all = Map::new();
+    for id in ids {
+        let key = id.parse::<Id>().ok().map(|id| runs.store.key(&id));
+        let key = key.transpose().map_err(unreadable)?.flatten();
+        if let Some(key) = key.filter(|key| key.state == KeyState::Accepted) {
+            all.insert(id, overview_of(runs, &key).map_err(unreadable)?);
+        }
+    }
+    Ok(all.into())
+}
+
+/// Returns the line of one minion in an overview.
+fn overview_of(runs: &Runs, key: &Key) -> Result<Map, store::Error> {
+    let status = runs.store.cached_of(Cache::Status, key)?;
+    let grains = runs.store.cached_of(Cache::Grains, key)?;
+    let grain = |name: &str| {
+        let grains = grains.as_ref();
+        grains.and_then(|grains| grains.get(name)).cloned()
+    };
+    let os = ["os", "osrelease"].map(|name| grain(name).map(|value| value.to_text()));
+    let os: Vec<String> = os.into_iter().flatten().collect();
+    Ok(Map::new()
+        .with("connected", runs.jobs.minions.get(&key.id).is_some())
+        .with("version", grain("saltversion").unwrap_or_default())
+        .with("os", os.join(" "))
+        .with(
+            "last_highstate",
+            last_highstate(&status.unwrap_or_default()),
+        ))
 }
 
 fn last_highstate(status: &Map) -> Value {

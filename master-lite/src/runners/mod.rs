@@ -12,6 +12,7 @@ use wire::Id;
 use crate::reactor::{Current, Reactor};
 use crate::runs::{Runners, Runs};
 
+mod auth;
 mod batch;
 mod cache;
 mod cluster;
@@ -31,6 +32,7 @@ mod survey;
 mod token;
 
 const MODULES: &[Module<Value>] = &[
+    auth::MODULE,
     batch::MODULE,
     cache::MODULE,
     cluster::MODULE,

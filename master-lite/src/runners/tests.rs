@@ -303,3 +303,5 @@ fn a_runner_has_the_id_that_it_was_given_and_need_not_be_waited_for() {
     let later = smol::block_on(world.master.runners.run(asked(true), None));
     assert_eq!(Value::Map(later).to_text(), format!("{{'jid': '{PING}'}}"));
 }
+
+mod eauth;

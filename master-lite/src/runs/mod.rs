@@ -7,6 +7,7 @@ pub(crate) mod takeover;
 use std::any::Any;
 use std::sync::Arc;
 
+use machine::accounts::users;
 use modules::fileserver::roots::Roots;
 use modules::loader::custom::CustomModules;
 use modules::state_run::orchestrate;
@@ -16,6 +17,7 @@ use value::watch::{self, Watcher};
 use value::{Map, Value, jid, secret};
 use wire::Runner;
 
+use crate::access::Access;
 use crate::cluster::Cluster;
 use crate::data::Data;
 use crate::events::Events;
@@ -36,8 +38,25 @@ pub(crate) struct Runs {
     pub(crate) wheel: Wheel,
     pub(crate) jobs: Jobs,
     pub(crate) data: Data,
+    pub(crate) access: Access,
     /// The cluster, if this master belongs to one.
     pub(crate) cluster: Option<Cluster>,
+}
+
+/// The runners whose caller needs the value in clear text.
+const CLEAR: [&str; 2] = ["sdb.get", orchestrate::MAKES_TOKEN];
+/// The wheel functions that return a private key.
+const PRIVATE: [&str; 2] = ["key.gen", "key.gen_accept"];
+
+/// A call of a runner's function or a wheel function by a user.
+pub(crate) struct Call {
+    pub(crate) is_wheel: bool,
+    /// The user in whose name the function runs.
+    pub(crate) user: String,
+    pub(crate) jid: String,
+    pub(crate) fun: String,
+    /// The arguments. A map with `__kwarg__` has the named ones.
+    pub(crate) arg: Vec<Value>,
 }
 
 /// Calls runners and wheel functions.
@@ -52,27 +71,43 @@ pub(crate) struct Runners {
 impl Runners {
     /// Calls a runner's function and returns `return`, `success`, `jid` and `retcode`. An
     /// asynchronous call returns only the `jid`. `watcher` receives the progress.
-    pub(crate) async fn run(&self, mut asked: Runner, watcher: Option<Watcher>) -> Map {
+    pub(crate) async fn run(&self, asked: Runner, watcher: Option<Watcher>) -> Map {
+        self.run_by(asked, None, watcher).await
+    }
+
+    /// Like [`Runners::run`], in the name of a user of `external_auth` if one is given.
+    pub(crate) async fn run_by(
+        &self,
+        mut asked: Runner,
+        user: Option<&str>,
+        watcher: Option<Watcher>,
+    ) -> Map {
+        let user = user.map_or_else(users::current, Value::from);
         let jid = match asked.jid.take() {
             Some(jid) if jid::is_jid(&jid) => jid,
             _ => jid::new(),
         };
         if !asked.asynchronous {
-            return self.run_as(jid, asked, watcher).await;
+            return self.run_as(user, jid, asked, watcher).await;
         }
         let (runners, own) = (self.clone(), jid.clone());
-        smol::spawn(async move { runners.run_as(own, asked, None).await }).detach();
+        smol::spawn(async move { runners.run_as(user, own, asked, None).await }).detach();
         Map::new().with("jid", jid)
     }
 
-    async fn run_as(&self, jid: String, asked: Runner, watcher: Option<Watcher>) -> Map {
+    async fn run_as(
+        &self,
+        user: Value,
+        jid: String,
+        asked: Runner,
+        watcher: Option<Watcher>,
+    ) -> Map {
         let cx = self.context(false);
-        // A caller of `sdb.get` needs the value in clear text.
-        let shows = asked.fun == "sdb.get";
+        let shows = CLEAR.contains(&asked.fun.as_str());
         let mut called = smol::unblock(move || {
             let (args, kwargs) = modules::loader::call::split(&asked.arg);
             watch::looked_on(watcher, || {
-                let called = orchestrate::runner_as(&cx, jid, &asked.fun, args, kwargs);
+                let called = orchestrate::runner_by(&cx, &user, jid, &asked.fun, args, kwargs);
                 cx.barrier();
                 called
             })
@@ -105,6 +140,46 @@ impl Runners {
             called.ret
         });
         Ok(called.await)
+    }
+
+    /// Calls a runner's function or a wheel function in the name of a user, and returns the data of its
+    /// last event.
+    pub(crate) async fn call(self, call: Call) -> Map {
+        let cx = self.context(false);
+        let shows = CLEAR.contains(&call.fun.as_str());
+        if call.is_wheel && PRIVATE.contains(&call.fun.as_str()) {
+            return self.unannounced(call).await;
+        }
+        let done = smol::unblock(move || {
+            let (args, kwargs) = modules::loader::call::split(&call.arg);
+            let (user, jid) = (call.user.into(), call.jid);
+            let done = match call.is_wheel {
+                true => orchestrate::wheel_by(&cx, &user, jid, &call.fun, args, kwargs),
+                false => orchestrate::runner_by(&cx, &user, jid, &call.fun, args, kwargs),
+            };
+            cx.barrier();
+            done.data.with("return", done.ret)
+        });
+        match shows {
+            true => done.await,
+            false => secret::map(done.await),
+        }
+    }
+
+    /// Calls a wheel function that returns a private key. It has no events, since all users may read
+    /// those.
+    async fn unannounced(&self, call: Call) -> Map {
+        let called = self.wheel(&call.fun, call.arg).await;
+        let success = called.is_ok();
+        let ret = called.unwrap_or_else(|error| {
+            format!("Exception occurred in wheel {}: {error}", call.fun).into()
+        });
+        Map::new()
+            .with("fun", format!("wheel.{}", call.fun))
+            .with("jid", call.jid)
+            .with("user", call.user)
+            .with("return", ret)
+            .with("success", success)
     }
 
     /// Returns the context of runners: the master's own trees, with its minions as targets.

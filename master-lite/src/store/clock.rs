@@ -16,6 +16,11 @@ pub(crate) fn now_ms() -> u64 {
     reference.map_or_else(machine_ms, |(at, ms)| after(ms, at.elapsed()))
 }
 
+/// Returns the current time in seconds since the Unix epoch.
+pub(crate) fn now_s() -> f64 {
+    now_ms() as f64 / 1000.0
+}
+
 /// Returns the time of this machine's clock in milliseconds since the Unix epoch.
 pub(crate) fn machine_ms() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
@@ -33,23 +38,33 @@ pub(crate) fn set(ms: u64) {
     *reference = Some((Instant::now(), ms));
 }
 
-/// Returns the milliseconds by which a clock is ahead of most clocks, unless they count as equal. Of
-/// an even number of clocks, the nearer one of the middle ones counts, so that two that differ are
-/// both believed.
-pub(crate) fn ahead(own: u64, others: Vec<u64>) -> Option<i64> {
-    let mut differences: Vec<i64> = others
-        .into_iter()
-        .map(|other| own.wrapping_sub(other) as i64)
-        .collect();
-    differences.push(0);
-    differences.sort_unstable();
-    let (lower, upper) = ((differences.len() - 1) / 2, differences.len() / 2);
-    let middle = [lower, upper]
-        .into_iter()
-        .filter_map(|at| differences.get(at).copied());
-    let ahead = middle.min_by_key(|difference| difference.unsigned_abs())?;
-    let is_wrong = u128::from(ahead.unsigned_abs()) > DIFFERENCE_MAX.as_millis();
-    is_wrong.then_some(ahead)
+/// The result of comparing a clock with those of other masters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Compared {
+    /// No majority of clocks is known and equal. A wrong one would look right.
+    Unknown,
+    /// It counts as equal to those of a majority.
+    Right,
+    /// It is ahead of those of a majority by these milliseconds, or behind if they are negative.
+    Wrong(i64),
+}
+
+/// Compares a clock with those of the other masters that are known, of a cluster with this number of
+/// voters.
+pub(crate) fn compared(own: u64, others: &[u64], voters: usize) -> Compared {
+    let differ =
+        |one: u64, other: u64| u128::from(one.abs_diff(other)) > DIFFERENCE_MAX.as_millis();
+    let is_common = |clock: u64| {
+        let all = others.iter().chain([&own]);
+        2 * all.filter(|other| !differ(clock, **other)).count() > voters
+    };
+    if is_common(own) {
+        return Compared::Right;
+    }
+    let common = others.iter().find(|other| is_common(**other));
+    common.map_or(Compared::Unknown, |common| {
+        Compared::Wrong(own.wrapping_sub(*common) as i64)
+    })
 }
 
 #[cfg(test)]
@@ -60,19 +75,30 @@ mod tests {
     const NOW: u64 = 56 * YEAR;
 
     #[test]
-    fn a_clock_is_wrong_if_most_others_differ_from_it() {
-        assert_eq!(ahead(NOW, vec![]), None);
-        assert_eq!(ahead(NOW, vec![NOW - 4000, NOW + 4000]), None);
-        assert_eq!(
-            ahead(NOW + YEAR, vec![NOW, NOW + 10]),
-            Some(YEAR as i64 - 10)
-        );
-        assert_eq!(ahead(NOW - YEAR, vec![NOW, NOW]), Some(-(YEAR as i64)));
-        // One of the others is wrong.
-        assert_eq!(ahead(NOW, vec![NOW + YEAR, NOW]), None);
-        assert_eq!(ahead(NOW, vec![NOW + YEAR, NOW, 0, NOW]), None);
+    fn a_clock_is_wrong_if_a_majority_differs_from_it() {
+        assert_eq!(compared(NOW, &[], 1), Compared::Right);
+        let near = [NOW - 4000, NOW + 4000];
+        assert_eq!(compared(NOW, &near, 3), Compared::Right);
+        let ahead = Compared::Wrong(YEAR as i64 - 10);
+        assert_eq!(compared(NOW + YEAR, &[NOW + 10, NOW], 3), ahead);
+        let behind = Compared::Wrong(-(YEAR as i64));
+        assert_eq!(compared(NOW - YEAR, &[NOW, NOW], 3), behind);
+        // One or two of the others are wrong.
+        assert_eq!(compared(NOW, &[NOW + YEAR, NOW], 3), Compared::Right);
+        let others = [NOW + YEAR, NOW, 0, NOW];
+        assert_eq!(compared(NOW, &others, 5), Compared::Right);
+    }
+
+    #[test]
+    fn a_clock_is_not_judged_without_an_equal_majority() {
+        assert_eq!(compared(NOW, &[], 2), Compared::Unknown);
+        assert_eq!(compared(NOW, &[], 3), Compared::Unknown);
+        assert_eq!(compared(NOW, &[NOW], 5), Compared::Unknown);
+        assert_eq!(compared(NOW, &[NOW, NOW], 5), Compared::Right);
         // Nothing says which one of two is right.
-        assert_eq!(ahead(NOW, vec![NOW + YEAR]), None);
-        assert_eq!(ahead(NOW, vec![NOW - YEAR]), None);
+        for other in [NOW + YEAR, NOW - YEAR] {
+            assert_eq!(compared(NOW, &[other], 2), Compared::Unknown);
+            assert_eq!(compared(NOW, &[other], 3), Compared::Unknown);
+        }
     }
 }

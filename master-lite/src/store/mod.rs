@@ -38,7 +38,7 @@ mod writer;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -47,7 +47,7 @@ use cluster::raft::damage::{self, Unfinished};
 use smol::channel::{self, Receiver, Sender};
 
 pub(crate) use apply_keys::{DELETED, deleted_key};
-pub(crate) use clock::now_ms;
+pub(crate) use clock::{now_ms, now_s};
 pub(crate) use command::{
     Applied, Cache, Change, Claim, Command, KeyState, Origin, Refusal, RunOwner,
 };
@@ -155,6 +155,8 @@ struct Shared {
     sizes: Mutex<Sizes>,
     searched: Mutex<Searched>,
     key_changes: KeyChanges,
+    /// The number of times that this master has removed tokens.
+    tokens_removed: AtomicU64,
     /// The source of returns whose data is not here.
     elsewhere: OnceLock<Arc<dyn elsewhere::Elsewhere>>,
 }
@@ -267,6 +269,16 @@ impl Store {
         self.shared.watchers.watch()
     }
 
+    /// Returns a number that changes whenever this master removes tokens.
+    pub(crate) fn tokens_removed(&self) -> u64 {
+        self.shared.tokens_removed.load(Ordering::Acquire)
+    }
+
+    /// Notes that this master has removed a token.
+    pub(crate) fn note_removed_token(&self) {
+        self.shared.tokens_removed.fetch_add(1, Ordering::AcqRel);
+    }
+
     fn disk(&self) -> Result<Arc<Disk>, Error> {
         let why = || "it is being reopened".to_owned();
         self.shared.disk().ok_or_else(|| Error::Broken {
@@ -308,6 +320,7 @@ impl Shared {
             sizes: Mutex::new(sizes),
             searched: Mutex::default(),
             key_changes: KeyChanges::default(),
+            tokens_removed: AtomicU64::new(0),
             elsewhere: OnceLock::new(),
         };
         Ok((Arc::new(shared), counts))

@@ -1,5 +1,6 @@
 //! Attacks A1 to A26: what is sent, what is refused, and that nothing changed. `tests/corpus/attacks.toml` says which test shows which.
 
+mod api;
 mod events;
 mod files;
 mod guests;

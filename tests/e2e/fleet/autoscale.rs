@@ -14,8 +14,8 @@ use tests::scratch::{Scratch, corpus};
 
 use super::{Fleet, MACHINE, PROGRAM, Process, Turn};
 
-const MASTER: &str = "10.77.0.1";
-const BALANCER: &str = "10.77.0.2";
+pub(crate) const MASTER: &str = "10.77.0.1";
+pub(crate) const BALANCER: &str = "10.77.0.2";
 
 fn example() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/examples/autoscale")
@@ -63,14 +63,14 @@ impl Hub {
 }
 
 /// The master with the example's files, and the nodes.
-struct Site {
-    fleet: Fleet,
+pub(crate) struct Site {
+    pub(crate) fleet: Fleet,
     hub: Hub,
 }
 
 impl Site {
     /// Starts a master with these rules, set up as a user would do it.
-    fn with(rules: &str) -> Option<Self> {
+    pub(crate) fn with(rules: &str) -> Option<Self> {
         let hub = Hub::new()?;
         let servers = Path::new("/var/cache/pinch-tests/servers/complete");
         assert!(servers.exists(), "tests/run fetches haproxy and nginx");
@@ -92,8 +92,13 @@ impl Site {
         Some(Self { fleet, hub })
     }
 
+    /// Returns the words of `nsenter` that start a program in the network of the master.
+    pub(crate) fn inside(&self) -> Vec<String> {
+        self.hub.inside()
+    }
+
     /// Starts a node with these lines in its configuration and this token.
-    fn boot(&mut self, id: &str, address: &str, config: &str, token: Option<&str>) {
+    pub(crate) fn boot(&mut self, id: &str, address: &str, config: &str, token: Option<&str>) {
         let root = self.fleet.path(id);
         fs::create_dir_all(root.join("etc")).unwrap();
         let (here, port) = (root.display().to_string(), self.fleet.port);
@@ -138,7 +143,7 @@ impl Site {
     }
 
     /// Waits until the load balancer serves each of these pages.
-    fn soon_served(&self, pages: &[&str]) {
+    pub(crate) fn soon_served(&self, pages: &[&str]) {
         for page in pages {
             self.fleet.soon(&format!("{page:?} is served"), || {
                 self.page().contains(page)
@@ -162,7 +167,7 @@ impl Site {
         answer["lb1"].as_str().unwrap_or_default().to_owned()
     }
 
-    fn soon_servers(&self, what: &str, are_so: impl Fn(&str) -> bool) {
+    pub(crate) fn soon_servers(&self, what: &str, are_so: impl Fn(&str) -> bool) {
         self.fleet
             .soon(&format!("haproxy has {what}"), || are_so(&self.servers()));
     }
@@ -214,7 +219,7 @@ fn rules() -> String {
 }
 
 /// Returns the rules without the one for pending keys.
-fn rules_for_tokens() -> String {
+pub(crate) fn rules_for_tokens() -> String {
     let all = rules();
     let rule = "  - salt/auth:\n    - /srv/reactor/auth-pending.sls\n";
     assert!(all.contains(rule));

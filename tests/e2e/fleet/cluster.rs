@@ -5,6 +5,8 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use super::{Fleet, PATIENCE, Turn};
 
 pub(super) const SECRET: &str = "cluster_secret: correct horse battery staple\n";
@@ -176,6 +178,12 @@ impl Masters {
                 false
             }
         });
+    }
+
+    /// Sends a signal to a master.
+    pub(super) fn signal(&self, number: usize, signal: Signal) {
+        let pid = self.all[number - 1].master_pid();
+        kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
     }
 
     /// Waits until a master accepts a change, and asserts that this is soon.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use link::pool::{Lane, MESSAGE_MAX, Pool};
 use link::{KeyPair, PublicKey};
+use rustix::process::Signal;
 
 use super::Fleet;
 use super::cluster::{Masters, SECRET, members, voters};
@@ -369,20 +370,36 @@ fn returns_whose_masters_are_all_gone_are_an_error_that_names_them() {
     assert!(answer.out.contains(&why), "{}", answer.out);
 }
 
-#[test]
-fn a_clock_that_jumps_by_years_on_the_leader_loses_nothing() {
+/// Prepares three masters that remove old jobs every second. The clock of the first shows what is in the
+/// file that is returned.
+fn with_clock(shared: &Path) -> (Masters, std::path::PathBuf) {
     let config = format!("{SECRET}keep_jobs_seconds: 86400\nloop_interval: 1\n");
     let mut masters = Masters::prepared(3, &config);
-    let shared = tempfile::tempdir().unwrap();
-    let library = clock_library(shared.path());
-    let clock = shared.path().join("clock");
+    let library = clock_library(shared);
+    let clock = shared.join("clock");
     fs::write(&clock, "0").unwrap();
     masters.all[0].set_environment("LD_PRELOAD", &library);
     masters.all[0].set_environment("PINCH_CLOCK", &clock);
     masters.start_all();
     masters.minions(&[("m1", 2)]);
-    let job = masters.all[1].run(&["salt", "m1", "test.echo", "before"]);
-    assert!(job.out.contains("before"), "{}", job.out);
+    (masters, clock)
+}
+
+fn echoes(masters: &Masters, number: usize, text: &str) {
+    let job = masters.all[number - 1].run(&["salt", "m1", "test.echo", text]);
+    assert!(job.out.contains(text), "{}", job.out);
+}
+
+fn lists_job(masters: &Masters, number: usize, text: &str) {
+    let jobs = masters.all[number - 1].run(&["salt-run", "jobs.list_jobs"]);
+    assert!(jobs.out.contains(text), "{}", jobs.out);
+}
+
+#[test]
+fn a_clock_that_jumps_by_years_on_the_leader_loses_nothing() {
+    let shared = tempfile::tempdir().unwrap();
+    let (masters, clock) = with_clock(shared.path());
+    echoes(&masters, 2, "before");
     let first = masters.name(1);
     masters.led_by(1);
     for (years, word) in [(10, "ahead of"), (-10, "behind")] {
@@ -395,8 +412,39 @@ fn a_clock_that_jumps_by_years_on_the_leader_loses_nothing() {
         for number in 1..=3 {
             masters.takes_changes(number);
             assert!(masters.ping(number).contains("\"m1\": true"));
-            let jobs = masters.all[number - 1].run(&["salt-run", "jobs.list_jobs"]);
-            assert!(jobs.out.contains("before"), "{}", jobs.out);
+            lists_job(&masters, number, "before");
+        }
+        fs::write(&clock, "0").unwrap();
+        is_logged(&masters, 1, &["agrees with those of most masters again"]);
+    }
+}
+
+#[test]
+fn a_wrong_clock_is_not_believed_by_a_master_that_has_lost_the_others() {
+    let shared = tempfile::tempdir().unwrap();
+    let (masters, clock) = with_clock(shared.path());
+    echoes(&masters, 2, "before");
+    for (years, word) in [(10, "ahead"), (-10, "behind")] {
+        fs::write(&clock, (years * 365 * 86_400).to_string()).unwrap();
+        let parts = ["The clock of this machine is wrong", word];
+        is_logged(&masters, 1, &parts);
+        let others = |signal| [2, 3].map(|number| masters.signal(number, signal));
+        others(Signal::STOP);
+        masters.soon("the master is in a minority", |masters| {
+            let fired = masters.all[0].run(&["salt-run", "event.send", "test/alone"]);
+            fired.out.contains("reaches 1 of 3 voters")
+        });
+        std::thread::sleep(TIME);
+        others(Signal::CONT);
+        // Jobs of the moment in which the others are back.
+        masters.takes_changes(1);
+        echoes(&masters, 1, word);
+        // Several rounds of removals later, all is there.
+        std::thread::sleep(Duration::from_secs(3));
+        for number in 1..=3 {
+            masters.takes_changes(number);
+            lists_job(&masters, number, "before");
+            lists_job(&masters, number, word);
         }
         fs::write(&clock, "0").unwrap();
         is_logged(&masters, 1, &["agrees with those of most masters again"]);

@@ -1,6 +1,7 @@
 //! A minion whose masters are a cluster. The masters are played by the test, so that they can lose
 //! their majority or have a wrong key.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
@@ -380,8 +381,15 @@ fn a_minion_goes_back_to_its_own_master_when_no_job_runs() {
             .iter()
             .position(|one| one.connections() == 1)
     };
-    cluster.fleet.soon("a master is used", || used().is_some());
-    let own = used().unwrap();
+    // The connection may end once more before it lasts.
+    let own = Cell::new(None);
+    let lasts = || {
+        own.set(used());
+        sleep(Duration::from_millis(300));
+        own.get().is_some() && own.get() == used()
+    };
+    cluster.fleet.soon("a master is used", lasts);
+    let own = own.get().unwrap();
     cluster.masters[own].close();
     let other = || used().is_some_and(|at| at != own);
     cluster.fleet.soon("another master is used", other);

@@ -3,6 +3,7 @@
 use std::fs;
 use std::process::{Child, Command, Stdio};
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use super::cluster::{Masters, SECRET};
@@ -66,13 +67,6 @@ fn cut(masters: &mut Masters, done: &std::path::Path) -> String {
     String::from_utf8(ended.stdout).unwrap()
 }
 
-/// Sends a signal to the first master.
-fn signal(masters: &Masters, signal: &str) {
-    let pid = masters.all[0].master.as_ref().unwrap().0.id().to_string();
-    let sent = Command::new("kill").args([signal, &pid]).status().unwrap();
-    assert!(sent.success());
-}
-
 /// Returns the ends of the orchestration among the events that a master has sent its listener.
 fn ends(masters: &Masters, at: usize) -> Vec<Value> {
     let heard = masters.all[at].heard().into_iter();
@@ -128,11 +122,11 @@ fn a_master_that_was_paused_does_not_continue_what_another_one_has_taken_over() 
     let done = write(&masters, SLS, 3);
     let listener = masters.all[1].listen();
     let mut command = begin(&masters, &done);
-    signal(&masters, "-STOP");
+    masters.signal(1, Signal::STOP);
     masters.soon("another master ends the orchestration", |masters| {
         !ends(masters, 1).is_empty()
     });
-    signal(&masters, "-CONT");
+    masters.signal(1, Signal::CONT);
     let taken = "another master has taken over the orchestration";
     masters.soon("the first master notices", |masters| {
         masters.all[0].logs().contains(taken)

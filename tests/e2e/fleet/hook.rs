@@ -79,7 +79,7 @@ fn heard(mut stream: TcpStream) -> (u16, String) {
 
 impl Fleet {
     /// Returns the address on which the current master listens for an option.
-    fn listens(&self, option: &str) -> String {
+    pub(super) fn listens(&self, option: &str) -> String {
         let said = format!("{option}: listening on ");
         let log = self.master_log();
         let line = log.lines().rfind(|line| line.contains(&said));

@@ -20,6 +20,7 @@ use wire::{Answer, Control, Frame, Hello, Request, Way, Welcome};
 use super::{Fleet, PATIENCE};
 
 mod together;
+mod web;
 
 /// Runs a future with a timeout.
 pub(crate) fn run<T>(what: impl Future<Output = T>) -> T {

@@ -55,7 +55,7 @@ impl Fleet {
     }
 
     /// Creates a token with these arguments.
-    pub(super) fn token(&self, words: &[&str]) -> String {
+    pub(crate) fn token(&self, words: &[&str]) -> String {
         let words = [&["salt-run", "--out=json", "token.create"], words].concat();
         let made = self.run(&words);
         let made: serde_json::Value = serde_json::from_str(&made.out).unwrap();

@@ -127,7 +127,7 @@ fn python_programs_send_jobs_to_the_minions_of_the_master() {
     assert_eq!(
         lines[1..],
         [
-            "AuthenticationError external authentication is not supported: omit eauth, token, username, password",
+            "AuthenticationError Authentication error occurred.",
             "SaltInvocationError LocalClient does not support timout",
             "['m1', 'm2']",
             "{'args': ['a'], 'kwargs': {'b': 1}}",
@@ -210,6 +210,37 @@ fn the_master_checks_which_jobs_a_user_may_send_from_python() {
     let (out, err) = python(&fleet, ONE, Some(NOBODY));
     let wanted = "{'m1': True}\nAuthorizationError Authorization error occurred.\nAuthorizationError only root and the user that the master runs as may do that\n";
     assert_eq!(out, wanted, "{err}");
+}
+
+const USER: &str = r#"
+import salt.client, salt.exceptions
+client = salt.client.LocalClient(MASTER)
+def shown(call, *args, **kwargs):
+    try:
+        found = call(*args, **kwargs)
+        print(found if isinstance(found, dict) else list(found))
+    except salt.exceptions.SaltException as error:
+        print(type(error).__name__, error)
+joe = {"eauth": "file", "username": "joe", "password": "right-horse"}
+shown(client.cmd, "m1", "test.ping", **joe)
+shown(client.cmd, "m1", "cmd.run", ["id"], **joe)
+shown(client.cmd_batch, "*", "test.ping", batch=1, **joe)
+shown(client.cmd, "m1", "test.ping", **dict(joe, password="wrong-horse"))
+shown(client.cmd, "m1", "test.ping", token="ab" * 32)
+"#;
+
+#[test]
+fn a_python_program_sends_a_job_in_the_name_of_a_user_with_a_password() {
+    let users = tests::scratch::Scratch::new();
+    users.write("users", "joe:right-horse\n");
+    let file = users.path().join("users").display().to_string();
+    let config = format!("external_auth:\n  file:\n    ^filename: {file}\n    joe: [test.ping]\n");
+    let mut fleet = Fleet::with(&config);
+    fleet.accepted(&["m1"]);
+    let (out, err) = python(&fleet, USER, None);
+    let wanted = "{'m1': True}\nAuthorizationError Authorization error occurred.\n[{'m1': True}]\nAuthenticationError Authentication error occurred.\nAuthenticationError Authentication error occurred.\n";
+    assert_eq!(out, wanted, "{err}");
+    assert!(!fleet.logs().contains("-horse"));
 }
 
 #[test]

@@ -66,6 +66,31 @@ fn fault_17_new_grains_and_pillar_are_matched_on_when_the_function_returns() {
 }
 
 #[test]
+fn a_minion_in_blackout_runs_only_what_its_pillar_allows() {
+    let mut fleet = Fleet::with("");
+    fleet.write("pillar/top.sls", "base:\n  '*':\n    - data\n");
+    fleet.write(
+        "pillar/data.sls",
+        "minion_blackout: True\nminion_blackout_whitelist: [test.version]\n",
+    );
+    fleet.accepted(&["m1"]);
+    let refused = "m1: ERROR executing 'test.ping': Minion in blackout mode. Set 'minion_blackout' to False in pillar or grains to resume operations. Only saltutil.refresh_pillar allowed in blackout mode.";
+    let call = |fun: &str| fleet.run(&["salt", "--out=txt", "m1", fun]);
+    fleet.soon("the minion knows its pillar", || {
+        call("test.ping").out.trim() == refused
+    });
+    assert_eq!(call("test.ping").rc, Some(1));
+    assert!(call("state.highstate").out.contains("blackout mode"));
+    assert_eq!(call("test.version").rc, Some(0));
+    let words = ["salt", "--out=json", "m1", "test.version,test.ping", ","];
+    let both = fleet.run(&words);
+    assert!(both.out.contains("blackout mode"), "{}", both.out);
+    fleet.write("pillar/data.sls", "minion_blackout: False\n");
+    fleet.run(&["salt", "m1", "saltutil.refresh_pillar", "wait=True"]);
+    assert_eq!(call("test.ping").out.trim(), "m1: True");
+}
+
+#[test]
 fn fault_18_the_mine_keeps_nothing_of_the_job_that_fills_it() {
     let mut fleet = Fleet::with("");
     fleet.accepted(&["m1"]);

@@ -72,7 +72,7 @@ static TARBALL: LazyLock<Vec<u8>> = LazyLock::new(|| {
 
 /// Runs a script on a machine started by this init system, and returns the output. `None` if the
 /// machine cannot run here.
-fn under(init: Option<&str>, script: &str) -> Option<String> {
+pub(super) fn under(init: Option<&str>, script: &str) -> Option<String> {
     if !is_root() {
         return None;
     }

@@ -14,6 +14,7 @@ mod daemons;
 mod debian;
 mod formats;
 mod managers;
+mod migrate;
 mod newcomer;
 mod release;
 mod services;

@@ -1,5 +1,6 @@
 //! `salt-ssh`, and steps of orchestrations, on hosts behind real servers of OpenSSH.
 
+mod api;
 mod bad_link;
 mod balancer;
 mod calls;
@@ -12,6 +13,7 @@ mod placing;
 mod recorded;
 mod relay;
 mod rosters;
+mod saltify;
 mod steps;
 
 use std::fs::{self, File};
@@ -124,6 +126,14 @@ impl Drop for Host {
 struct Site(TempDir);
 
 impl Site {
+    /// Returns the options of a master that reaches the hosts.
+    fn for_master(&self) -> String {
+        let here = self.0.path().display();
+        format!(
+            "roster_file: {here}/etc/roster\nssh_builds: {here}/builds\nssh_priv: {here}/key\nssh_control_persist: 0\nroster_defaults: {{ssh_options: ['UserKnownHostsFile={here}/known']}}\n"
+        )
+    }
+
     fn new() -> Option<Self> {
         if !geteuid().is_root() {
             skip("throw-away roots need root");

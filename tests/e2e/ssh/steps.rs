@@ -72,10 +72,7 @@ fn targets_of_a_masterless_orchestration_are_this_machine_and_the_hosts_of_a_ros
 
 /// Starts a master that reaches the hosts of a site, with these further options.
 fn of_hosts(site: &Site, more: &str) -> Fleet {
-    let here = site.0.path().display();
-    Fleet::with(&format!(
-        "auto_accept: True\nroster_file: {here}/etc/roster\nssh_builds: {here}/builds\nssh_priv: {here}/key\nssh_control_persist: 0\nroster_defaults: {{ssh_options: ['UserKnownHostsFile={here}/known']}}\n{more}"
-    ))
+    Fleet::with(&format!("auto_accept: True\n{}{more}", site.for_master()))
 }
 
 #[test]

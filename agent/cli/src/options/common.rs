@@ -356,7 +356,7 @@ pub(super) const TIMEOUT: Flag = flag(
 /// The option for the user to run as.
 pub(super) const USER: Flag = flag("user", Some('u'), &["user"], Text("USER"), "run as USER");
 
-/// The options for Salt's external authentication, which Pinch does not support.
+/// The options for external authentication.
 pub(super) const EAUTH: Group = Group {
     title: "External Authentication",
     flags: &[
@@ -375,7 +375,7 @@ pub(super) const fn eauth(short: Option<char>, long: &'static [&'static str]) ->
         short,
         long,
         Text("NAME"),
-        "not supported: the master's socket identifies the caller",
+        "log in with this source of external_auth: pam, file, ldap, …",
     )
 }
 
@@ -385,7 +385,7 @@ pub(super) const MAKE_TOKEN: Flag = flag(
     Some('T'),
     &["make-token"],
     Nothing,
-    "not supported",
+    "store a token in token_file, for later commands",
 );
 
 /// The option for a user's name.
@@ -394,7 +394,7 @@ pub(super) const USERNAME: Flag = flag(
     None,
     &["username"],
     Text("USER"),
-    "not supported",
+    "user to log in as (asked for if missing)",
 );
 
 /// The option for a password.
@@ -403,5 +403,5 @@ pub(super) const PASSWORD: Flag = flag(
     None,
     &["password"],
     Text("PASSWORD"),
-    "not supported",
+    "password; others on this machine can see it, so that asking is better",
 );

@@ -1,7 +1,7 @@
 //! The option tables of the commands that examine something and change nothing.
 
-use super::Takes::{Choice, Many, Number, Text};
-use super::common::{CONFIG_DIR, FILE_ROOT, HELP, LOCAL, PILLAR_ROOT, flag};
+use super::Takes::{Choice, Many, Nothing, Number, Text};
+use super::common::{CONFIG_DIR, FILE_ROOT, HELP, LOCAL, PILLAR_ROOT, YES, flag};
 use super::{Group, Program};
 
 /// The formats of a picture.
@@ -70,8 +70,8 @@ pub const DOCTOR: Program = Program {
 /// The option table of `pinch migrate`.
 pub const MIGRATE: Program = Program {
     name: "pinch migrate",
-    usage: "[options] (report [TREE] | compare (highstate | SLS...))",
-    about: "Help to move from Salt to Pinch. `report` shows for each SLS of a tree whether it runs in Pinch unchanged; `compare` runs states with test=True in an installed Salt and in Pinch, and shows where the results differ.",
+    usage: "[options] (report [TREE] | compare (highstate | SLS...) | minion)",
+    about: "Help to move from Salt to Pinch. `report` shows for each SLS of a tree whether it runs in Pinch unchanged; `compare` runs states with test=True in an installed Salt and in Pinch, and shows where the results differ; `minion` shows what Pinch's minion takes over from Salt's on this machine and what will differ, and with --apply replaces it.",
     groups: &[Group {
         title: "Options",
         flags: &[
@@ -107,6 +107,21 @@ pub const MIGRATE: Program = Program {
                 Number("SECONDS"),
                 "compare: time limit of each of the two runs (default 600)",
             ),
+            flag(
+                "apply",
+                None,
+                &["apply"],
+                Nothing,
+                "minion: stop salt-minion and start pinch-minion",
+            ),
+            flag(
+                "undo",
+                None,
+                &["undo"],
+                Nothing,
+                "minion: undo what --apply has changed",
+            ),
+            YES,
         ],
     }],
 };

@@ -1,6 +1,7 @@
 //! Options: one table for each program. The parser, the help and the completions are made from it.
 
 mod backup_flags;
+mod cloud_flags;
 mod command_flags;
 mod common;
 mod daemon;
@@ -16,6 +17,7 @@ mod plan_flags;
 mod runs_flags;
 mod salt;
 mod salt_call;
+mod salt_cloud;
 mod salt_cp;
 mod salt_flags;
 mod salt_key;
@@ -26,6 +28,7 @@ mod ssh_flags;
 mod words;
 
 pub use backup_flags::{BACKUP, RESTORE};
+pub use cloud_flags::SALT_CLOUD;
 pub use command_flags::{
     ANSWER, COMPLETION, EXPLAIN, HELP_COMMAND, INIT, INSTALL_LINKS, INSTALL_PYTHON, VERSION,
 };
@@ -43,13 +46,14 @@ pub use plan_flags::{APPLY, PLAN};
 pub use runs_flags::{RUNS, UNDO};
 pub use salt::{Job, Salt, SaltOptions, Target};
 pub use salt_call::{Action, SaltCall};
+pub use salt_cloud::{CloudAction, CloudOptions, SaltCloud};
 pub use salt_cp::{SaltCp, SaltCpOptions};
 pub use salt_flags::{SALT, SALT_CP, SALT_RUN};
 pub use salt_key::{KeyAction, KeyOptions, SaltKey};
 pub use salt_run::{SaltRun, SaltRunOptions};
 pub use salt_ssh::{SaltSsh, SaltSshOptions};
 pub(crate) use settings::absolute;
-pub use settings::{About, Settings, read_saltfile, saltfile_path};
+pub use settings::{About, LoginOptions, Settings, read_saltfile, saltfile_path};
 pub use ssh_flags::SALT_SSH;
 pub use words::{Input, parse_input, yamlify_arg};
 

@@ -4,7 +4,6 @@ use std::io;
 
 use value::Value;
 
-use super::common::EAUTH;
 use super::salt_flags::TARGETS;
 use super::settings::{self, About, Settings};
 use super::{Flag, Parsed, SALT, UsageError};
@@ -77,7 +76,7 @@ impl Salt {
     ) -> Result<Self, UsageError> {
         let parsed = SALT.parse_with_stdin(args, stdin)?;
         let request = options(&parsed)?;
-        let own = [TARGETS.flags, EAUTH.flags];
+        let own = [TARGETS.flags];
         let mut settings = Settings::from_parsed(&SALT, &parsed, &own, &env);
         let overrides = &mut settings.overrides;
         // The last of the two options counts. In optparse, one is the negation of the other.
@@ -110,7 +109,6 @@ fn options(parsed: &Parsed) -> Result<SaltOptions, UsageError> {
     if let Some(about) = settings::about(parsed) {
         return Ok(SaltOptions::About(about));
     }
-    settings::no_login(parsed)?;
     let tgt_type = target_type(parsed, TARGETS.flags)?;
     if parsed.has("config_dump") {
         return Ok(SaltOptions::ConfigDump);
@@ -381,10 +379,17 @@ mod tests {
             Value::Map(salt.settings.overrides).to_text(),
             "{'batch': '50%', 'batch_wait': 1.5, 'output': 'json', 'show_timeout': False}"
         );
-        let refused = read(&["-a", "pam", "*", "test.ping"]).unwrap_err();
-        assert_eq!(
-            refused.message,
-            "--eauth: external authentication is not supported"
-        );
+    }
+
+    #[test]
+    fn a_login_is_no_setting_of_the_configuration() {
+        let line = ["-a", "pam", "-T", "--username=joe", "--password=secret"];
+        let settings = read(&[&line[..], &["*", "test.ping"]].concat())
+            .unwrap()
+            .settings;
+        assert!(settings.overrides.is_empty());
+        assert_eq!(settings.login.eauth.as_deref(), Some("pam"));
+        assert!(settings.login.make_token);
+        assert!(!format!("{settings:?}").contains("secret"));
     }
 }

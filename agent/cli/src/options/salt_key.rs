@@ -95,7 +95,6 @@ fn options(parsed: &Parsed) -> Result<KeyOptions, UsageError> {
     if let Some(about) = settings::about(parsed) {
         return Ok(KeyOptions::About(about));
     }
-    settings::no_login(parsed)?;
     let which = parsed.text("list").unwrap_or_default();
     let known = ["acc", "pre", "un", "rej", "den", "all"];
     if !which.is_empty() && !known.iter().any(|start| which.starts_with(start)) {

@@ -64,7 +64,6 @@ fn options(parsed: &Parsed) -> Result<SaltRunOptions, UsageError> {
     if let Some(about) = settings::about(parsed) {
         return Ok(SaltRunOptions::About(about));
     }
-    settings::no_login(parsed)?;
     match (parsed.has("doc"), parsed.words.as_slice()) {
         (true, [_, _, ..]) => Err(UsageError::new(
             "You can only get documentation for one method at one time",

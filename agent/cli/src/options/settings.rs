@@ -1,5 +1,6 @@
 //! Reads the options that every program has for its configuration and its output.
 
+use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
 use value::{Map, Value};
@@ -21,6 +22,40 @@ pub struct Settings {
     pub overrides: Map,
     /// The file for the output; `None` is stdout.
     pub output_file: Option<OutputFile>,
+    /// The login.
+    pub login: LoginOptions,
+}
+
+/// The options of a login with external authentication.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct LoginOptions {
+    /// The source that knows the user; `None` without a login.
+    pub eauth: Option<String>,
+    /// True to make a token and store it in a file.
+    pub make_token: bool,
+    /// The user's name.
+    pub username: Option<String>,
+    /// The password.
+    pub password: Option<String>,
+}
+
+/// Shows the source only, because the rest is a secret.
+impl fmt::Debug for LoginOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.eauth)
+    }
+}
+
+impl LoginOptions {
+    fn from_parsed(parsed: &Parsed) -> Self {
+        let text = |dest: &str| parsed.text(dest).map(str::to_owned);
+        Self {
+            eauth: text("eauth").filter(|eauth| !eauth.is_empty()),
+            make_token: parsed.has("mktoken"),
+            username: text("username"),
+            password: text("password"),
+        }
+    }
 }
 
 impl Settings {
@@ -45,6 +80,7 @@ impl Settings {
             config_dir: config_dir(parsed, env),
             overrides,
             output_file: output_file(parsed),
+            login: LoginOptions::from_parsed(parsed),
         }
     }
 
@@ -61,7 +97,7 @@ pub(super) fn call_words(parsed: &Parsed, words: &[String]) -> Vec<String> {
 }
 
 /// Options that say what to do and not how, so they do not override the configuration.
-const NOT_OVERRIDES: [&str; 11] = [
+const NOT_OVERRIDES: [&str; 15] = [
     "help",
     "resume",
     "version",
@@ -73,6 +109,10 @@ const NOT_OVERRIDES: [&str; 11] = [
     "output_file_append",
     "jid",
     "hard_crash",
+    "eauth",
+    "mktoken",
+    "username",
+    "password",
 ];
 
 /// The information about itself that every program can print.
@@ -96,19 +136,6 @@ pub(super) fn about(parsed: &Parsed) -> Option<About> {
     .into_iter()
     .find(|(dest, _)| parsed.has(dest))
     .map(|(_, about)| about)
-}
-
-/// Refuses options that ask for a login. The kernel identifies the user at the other end of the
-/// master's socket.
-pub(super) fn no_login(parsed: &Parsed) -> Result<(), UsageError> {
-    let asked = [("eauth", "--eauth"), ("mktoken", "--make-token")];
-    match asked.into_iter().find(|(dest, _)| parsed.has(dest)) {
-        Some((_, name)) => Err(UsageError {
-            message: format!("{name}: external authentication is not supported"),
-            hint: Some("run it as the user of the master daemon, or with sudo".into()),
-        }),
-        None => Ok(()),
-    }
 }
 
 pub(super) fn config_dir(parsed: &Parsed, env: &impl Fn(&str) -> Option<String>) -> PathBuf {

@@ -412,7 +412,8 @@ fn online_the_store_does_not_grow() {
 const CHILD: &str = "PINCH_SPOOL_CHILD";
 
 /// The child process of [`nothing_that_was_pushed_is_lost_by_kill_9`]: pushes records, and prints
-/// each number when the record is safe.
+/// each number when the record is safe. It prints the number of an ack before the ack: when it is
+/// killed, the ack may already be on disk.
 #[test]
 fn child_that_pushes() {
     let Some(folder) = std::env::var_os(CHILD) else {
@@ -430,8 +431,8 @@ fn child_that_pushes() {
         };
         writeln!(out, "pushed {last}").unwrap();
         if n % 5 == 0 {
+            writeln!(out, "acking {}", last - 3).unwrap();
             spool.acked(last - 3).unwrap();
-            writeln!(out, "acked {}", last - 3).unwrap();
         }
     }
 }
@@ -454,7 +455,7 @@ fn nothing_that_was_pushed_is_lost_by_kill_9() {
             let (word, number) = line.split_once(' ').unwrap_or_default();
             match (word, number.parse::<u64>()) {
                 ("pushed", Ok(number)) => pushed = number,
-                ("acked", Ok(number)) => acked = number,
+                ("acking", Ok(number)) => acked = number,
                 _ => continue,
             }
             left -= 1;

@@ -318,8 +318,11 @@ mod tests {
         let moved = Mutex::new(Vec::new());
         smol::block_on(async {
             let (minion, mut master) = connected(dir.path(), &listener).await;
-            let (handle, safe, bell) =
-                (Handle(minion.handle()), DurableUpTo::new(0), Wakeup::new());
+            let (handle, safe, bell) = (
+                Handle::Pinch(minion.handle()),
+                DurableUpTo::new(0),
+                Wakeup::new(),
+            );
             let note = |jid: &str, sequence| moved.lock().unwrap().push((jid.to_owned(), sequence));
             let delivery = Delivery {
                 spool: &spool,

@@ -5,8 +5,9 @@
 //! so that a master that is away does not delay the others. With `master_type: failover` there is a
 //! single one, whose master changes. So it is for the masters of a cluster ([`cluster`]).
 //!
-//! This folder is the only place that names the protocol in which a master is spoken to: [`Session`]
-//! connects, [`Link`] receives, [`Handle`] sends.
+//! This folder is the only place that names the protocol in which a master is spoken to
+//! ([`protocol`]): [`Session`] connects, [`Link`] receives, [`Handle`] sends. A Salt master is the
+//! folder `salt`.
 
 mod cluster;
 mod connection;
@@ -14,8 +15,13 @@ mod deliver;
 mod enroll;
 mod minority;
 pub(crate) mod next_key;
+mod part;
+mod protocol;
+#[cfg(feature = "salt-master")]
+mod salt;
 mod session;
 mod settings;
+mod takeover;
 mod upstreams;
 
 use std::path::PathBuf;
@@ -30,16 +36,20 @@ use value::{Map, jid, log};
 use wire::{Event, Masters, Request, Return, Welcome, bound_grains};
 
 use crate::error::Error;
+use crate::jobs::Jobs;
 use crate::spool::{self, Entry, Spool};
 use crate::wakeup::Wakeup;
 use cluster::Cluster;
 use deliver::{Delivery, DurableUpTo, deliver, forget};
 use minority::Minority;
+use protocol::Protocols;
+use session::Setup;
 
 pub(crate) use connection::{Answerer, ConnectionError, Handle, Incoming, Link, PendingRequest};
 pub(crate) use session::{Session, connect_once, take_masters};
 pub use settings::know_token;
 pub(crate) use settings::{alive_interval, startup_delay};
+pub use takeover::Takeover;
 pub(crate) use upstreams::Upstreams;
 
 /// The time that is left for the goodbye message to be sent.
@@ -51,6 +61,8 @@ pub(crate) struct Upstream {
     /// The first master, by which the cluster knows the session.
     name: String,
     cluster: Arc<Cluster>,
+    jobs: Arc<Jobs>,
+    protocols: Arc<Protocols>,
     minority: Mutex<Minority>,
     spool: Arc<Spool>,
     filled: Wakeup,
@@ -83,9 +95,10 @@ fn folder(opts: &Opts, masters: &[Master], is_only: bool) -> PathBuf {
 }
 
 impl Upstream {
-    /// Opens the upstreams of the configuration.
-    fn all(opts: &Opts) -> Result<Vec<Arc<Self>>, Error> {
+    /// Opens the upstreams of the configuration. `jobs` are those of the daemon.
+    fn all(opts: &Opts, jobs: &Arc<Jobs>) -> Result<Vec<Arc<Self>>, Error> {
         let groups = settings::groups(opts)?;
+        let protocols = Arc::new(Protocols::open(opts)?);
         let is_only = groups.len() == 1;
         let name = |masters: &Vec<Master>| masters.first().map(Master::to_string);
         let names = groups.iter().filter_map(name).collect();
@@ -100,6 +113,8 @@ impl Upstream {
             Ok(Arc::new(Self {
                 name: name(&masters).unwrap_or_default(),
                 cluster: cluster.clone(),
+                jobs: jobs.clone(),
+                protocols: protocols.clone(),
                 minority: Mutex::default(),
                 spool: Arc::new(Spool::open(&folder, spool::Limits::default())?),
                 masters,
@@ -115,8 +130,15 @@ impl Upstream {
 
     /// Creates the session with the masters. `program` is the version of this program.
     pub(crate) fn session(&self, opts: &Opts, program: &str) -> Result<Session, Error> {
-        let (masters, epoch) = (self.masters.clone(), self.spool.epoch());
-        Session::new(opts, masters, epoch, program)
+        let setup = Setup {
+            opts,
+            epoch: self.spool.epoch(),
+            program,
+            jobs: self.jobs.clone(),
+            protocols: self.protocols.clone(),
+            serves: true,
+        };
+        Session::new(&setup, self.masters.clone())
     }
 
     /// Returns the masters of the cluster, if this connection is with one of them.

@@ -12,6 +12,7 @@ use value::{Map, Value, jid, log, secret};
 use wire::{Hello, Secret};
 
 use super::connection::ConnectionError;
+use super::protocol::QUIC;
 use crate::error::Error;
 
 pub(crate) fn wrong(option: &'static str, problem: impl Into<String>) -> Error {
@@ -29,7 +30,7 @@ fn duration(opts: &Opts, option: &'static str, unit: Duration, default: Duration
     })
 }
 
-fn waits(opts: &Opts) -> Waits {
+pub(super) fn waits(opts: &Opts) -> Waits {
     let (ms, second) = (Duration::from_millis(1), Duration::from_secs(1));
     let defaults = Waits::default();
     Waits {
@@ -62,18 +63,32 @@ fn waits(opts: &Opts) -> Waits {
     }
 }
 
+/// Returns `master_port`.
+fn port(opts: &Opts) -> Result<u16, Error> {
+    let Some(port) = opts.get("master_port").map(Value::to_text) else {
+        return Ok(PORT);
+    };
+    let invalid = |_| wrong("master_port", format!("invalid port {port}"));
+    port.parse().map_err(invalid)
+}
+
+/// Returns the masters that the configuration names with `quic://`.
+pub(super) fn quic_masters(opts: &Opts) -> Result<Vec<Master>, Error> {
+    let port = port(opts)?;
+    let names = opts.texts("master");
+    let quic = names
+        .iter()
+        .filter_map(|name| name.trim().strip_prefix(QUIC));
+    Ok(quic.map(|name| Master::parse(name, port)).collect())
+}
+
 /// Returns the masters in the order of the configuration, each once.
 pub(crate) fn masters(opts: &Opts) -> Result<Vec<Master>, Error> {
-    let port = match opts.get("master_port") {
-        None => PORT,
-        Some(port) => port
-            .to_text()
-            .parse()
-            .map_err(|_| wrong("master_port", format!("invalid port {}", port.to_text())))?,
-    };
+    let port = port(opts)?;
     let names = opts.texts("master");
     let mut masters: Vec<Master> = Vec::new();
     for name in names.iter().map(|name| name.trim()) {
+        let name = name.strip_prefix(QUIC).unwrap_or(name);
         let master = Master::parse(name, port);
         if !name.is_empty() && !masters.contains(&master) {
             masters.push(master);
@@ -90,7 +105,7 @@ pub(crate) fn masters(opts: &Opts) -> Result<Vec<Master>, Error> {
 
 /// Returns the local address for connections: `source_address`, or the first address of
 /// `source_interface_name`.
-fn source(opts: &Opts) -> Result<Option<IpAddr>, Error> {
+pub(super) fn source(opts: &Opts) -> Result<Option<IpAddr>, Error> {
     let said = |option| opts.text(option).filter(|text| !text.is_empty());
     if let Some(address) = said("source_address") {
         let parsed = address.parse();
@@ -176,7 +191,7 @@ fn token(opts: &Opts) -> Result<Option<Secret>, Error> {
 
 /// Returns the grains that `autosign_grains` names. The master compares them with its files of the
 /// same names.
-fn autosign_grains(opts: &Opts) -> Map {
+pub(super) fn autosign_grains(opts: &Opts) -> Map {
     let names = opts.texts("autosign_grains");
     if names.is_empty() {
         return Map::new();
@@ -228,7 +243,7 @@ pub(crate) fn groups(opts: &Opts) -> Result<Vec<Vec<Master>>, Error> {
             .collect()),
         other => Err(wrong(
             "master_type",
-            format!("unknown value {other}, expected str, failover or disable"),
+            format!("unsupported value {other}, expected str, failover or disable"),
         )),
     }
 }

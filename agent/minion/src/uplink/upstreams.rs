@@ -10,6 +10,7 @@ use wire::{Event, Request, Return};
 
 use super::{Handle, Upstream};
 use crate::error::Error;
+use crate::jobs::Jobs;
 use crate::orphans;
 
 /// The upstreams of a daemon; none with `master_type: disable`. Clones are cheap.
@@ -25,9 +26,9 @@ impl Deref for Upstreams {
 }
 
 impl Upstreams {
-    /// Opens the upstreams of the configuration.
-    pub(crate) fn open(opts: &Opts) -> Result<Self, Error> {
-        Ok(Self(Upstream::all(opts)?.into()))
+    /// Opens the upstreams of the configuration. `jobs` are those of the daemon.
+    pub(crate) fn open(opts: &Opts, jobs: &Arc<Jobs>) -> Result<Self, Error> {
+        Ok(Self(Upstream::all(opts, jobs)?.into()))
     }
 
     /// Returns the connection to any connected master.

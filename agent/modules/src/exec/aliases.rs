@@ -18,11 +18,13 @@ state::exec_module! {
     /// Return all aliases with their targets.
     ///
     ///     salt-call aliases.list_aliases
+    #[facts(outputter = "yaml")]
     fn list_aliases(ListAliases {});
 
     /// Return the target of an alias, or an empty text if the alias does not exist.
     ///
     ///     salt-call aliases.get_target root
+    #[facts(outputter = "txt")]
     fn get_target(GetTarget {
         /// The name of the alias.
         alias: String,
@@ -31,6 +33,7 @@ state::exec_module! {
     /// Return whether an alias has this target.
     ///
     ///     salt-call aliases.has_target root admin@example.com
+    #[facts(outputter = "txt")]
     fn has_target(HasTarget {
         /// The name of the alias.
         alias: String,
@@ -41,6 +44,7 @@ state::exec_module! {
     /// Set the target of an alias.
     ///
     ///     salt-call aliases.set_target root admin@example.com
+    #[facts(outputter = "txt")]
     fn set_target(SetTarget {
         /// The name of the alias.
         alias: String,
@@ -51,6 +55,7 @@ state::exec_module! {
     /// Remove an alias.
     ///
     ///     salt-call aliases.rm_alias webmaster
+    #[facts(outputter = "txt")]
     fn rm_alias(RmAlias {
         /// The name of the alias.
         alias: String,

@@ -21,6 +21,7 @@ state::exec_module! {
     /// Return the alternatives of a name as the program displays them.
     ///
     ///     salt-call alternatives.display editor
+    #[facts(outputter = "txt")]
     fn display(Display {
         /// The name of the alternative, such as `editor`.
         name: String,
@@ -66,6 +67,7 @@ state::exec_module! {
     /// Add an alternative.
     ///
     ///     salt-call alternatives.install editor /usr/bin/editor /usr/bin/vim.basic 60
+    #[facts(outputter = "txt")]
     fn install(Install {
         /// The name of the alternative, such as `editor`.
         name: String,
@@ -80,6 +82,7 @@ state::exec_module! {
     /// Remove an alternative.
     ///
     ///     salt-call alternatives.remove editor /usr/bin/vim.tiny
+    #[facts(outputter = "txt")]
     fn remove(Remove {
         /// The name of the alternative, such as `editor`.
         name: String,

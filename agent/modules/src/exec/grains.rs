@@ -55,6 +55,7 @@ state::exec_module! {
     /// Return all grains.
     ///
     ///     salt-call grains.items
+    #[facts(outputter = "nested")]
     fn items(Items {
         /// Whether to mask the values that identify the machine.
         sanitize: bool = false,
@@ -63,6 +64,7 @@ state::exec_module! {
     /// Return the named grains.
     ///
     ///     salt-call grains.item os osrelease
+    #[facts(outputter = "nested")]
     fn item(Item {
         *rest,
         ..kwargs
@@ -115,7 +117,7 @@ state::exec_module! {
     /// Set one grain in the grains file.
     ///
     ///     salt-call grains.setval datacenter berlin
-    #[facts(pure = false)]
+    #[facts(pure = false, outputter = "nested")]
     fn setval(Setval {
         /// The name of the grain.
         key: Value,

@@ -18,6 +18,8 @@ mod beacons;
 pub(crate) mod bower;
 #[cfg(feature = "languages")]
 pub(crate) mod cabal;
+#[cfg(feature = "clouds")]
+pub mod cloud;
 pub(crate) mod cmd;
 #[cfg(feature = "languages")]
 pub(crate) mod composer;
@@ -112,7 +114,7 @@ mod pam;
 mod partition;
 #[cfg(feature = "languages")]
 pub(crate) mod pecl;
-mod pillar;
+pub(crate) mod pillar;
 pub(crate) mod pip;
 pub(crate) mod pkg;
 mod pkg_resource;
@@ -209,6 +211,8 @@ pub const MODULES: &[Module<Value>] = &[
     bower::MODULE,
     #[cfg(feature = "languages")]
     cabal::MODULE,
+    #[cfg(feature = "clouds")]
+    cloud::MODULE,
     cmd::MODULE,
     cmd::shell_info::MODULE,
     #[cfg(feature = "languages")]

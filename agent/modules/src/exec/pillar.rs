@@ -35,8 +35,8 @@ state::exec_module! {
         pillarenv: Option<String> = None,
         /// The environment of the minion that the pillar is compiled for.
         saltenv: Option<String> = None,
-        /// True to return the real values, False to mask them. By default only calls from a command
-        /// line mask them.
+        /// True to return the real values, False to mask them. By default only calls by name, from a
+        /// command line or in a job, mask them.
         unmask: Option<bool> = None,
     });
 
@@ -58,8 +58,8 @@ state::exec_module! {
         pillarenv: Option<String> = None,
         /// The environment of the minion that the pillar is compiled for.
         saltenv: Option<String> = None,
-        /// True to return the real values, False to mask them. By default only calls from a command
-        /// line mask them.
+        /// True to return the real values, False to mask them. By default only calls by name, from a
+        /// command line or in a job, mask them.
         unmask: Option<bool> = None,
     });
 
@@ -109,8 +109,8 @@ state::exec_module! {
     fn raw(Raw {
         /// The key; the whole pillar if not given.
         key: Option<String> = None,
-        /// True to return the real values, False to mask them. By default only calls from a command
-        /// line mask them.
+        /// True to return the real values, False to mask them. By default only calls by name, from a
+        /// command line or in a job, mask them.
         unmask: Option<bool> = None,
     });
 
@@ -156,9 +156,9 @@ state::exec_module! {
 /// The value by which Salt marks that no default was given.
 const UNSET: &str = "__unset__";
 
-/// The key of `__context__` with which the command line requests that the next function of this
-/// module masks its values.
-const MASK: &str = "mask_pillar";
+/// The key of `__context__` with which a command line or a job requests that the next function of
+/// this module masks its values.
+pub(crate) const MASK: &str = "mask_pillar";
 
 /// The extent to which a function shows values.
 #[derive(Clone, Copy)]

@@ -267,13 +267,19 @@ fn one(cx: &Exec, kind: &str, wanted: &Wanted, refresh: bool) -> Result<Value, E
     Ok(Value::list(copied.into_iter().map(Value::from)))
 }
 
+/// The kinds that only the master of a minion uses, or a machine without a master.
+const OF_MASTER: [&str; 3] = ["pillar", "tops", "wrapper"];
+
 fn sync_all(cx: &Exec, args: SyncAll) -> Result<Value, Error> {
     let mut wanted = wanted(args.saltenv, args.extmod_whitelist, args.extmod_blacklist);
     // The environments are computed once, because this reads the top files.
     wanted.saltenv = Some(wanted.environments(cx)?.into());
     let mut all = Map::new();
+    let is_local = cx.opts().text("file_client") == Some("local");
     for kind in KINDS {
-        all.insert(kind, one(cx, kind, &wanted, false)?);
+        if is_local || !OF_MASTER.contains(&kind) {
+            all.insert(kind, one(cx, kind, &wanted, false)?);
+        }
     }
     if args.refresh {
         cx.refresh_pillar();

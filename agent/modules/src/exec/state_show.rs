@@ -323,7 +323,11 @@ fn show_state_usage(cx: &Exec, args: ShowStateUsage) -> Result<Value, Error> {
 fn sls_exists(cx: &Exec, args: SlsExists) -> Result<Value, Error> {
     let request = request(&args.kwargs, args.test.as_ref());
     let own = shown_in(cx, &request)?.apart();
-    Ok(high_of(&own, &args.mods).is_ok().into())
+    let exists = high_of(&own, &args.mods).is_ok();
+    if !exists {
+        cx.set_retcode(retcode::COMPILE);
+    }
+    Ok(exists.into())
 }
 
 fn id_exists(cx: &Exec, args: IdExists) -> Result<Value, Error> {

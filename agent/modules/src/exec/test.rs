@@ -124,7 +124,7 @@ state::exec_module! {
     ///     salt-call test.random_hash
     fn random_hash(RandomHash {
         /// Accepted and ignored.
-        size: Value = Value::Int(9_999_999_999),
+        size: i64 = 9_999_999_999,
         /// The hash algorithm; the option `hash_type` if not given.
         hash_type: Option<String> = None,
     });
@@ -134,7 +134,7 @@ state::exec_module! {
     ///     salt-call test.rand_str 16
     fn rand_str(RandStr {
         /// Accepted and ignored.
-        size: Value = Value::Int(9_999_999_999),
+        size: i64 = 9_999_999_999,
         /// The hash algorithm; the option `hash_type` if not given.
         hash_type: Option<String> = None,
     });

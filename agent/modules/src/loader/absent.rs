@@ -62,6 +62,12 @@ const FAMILIES: &[Family] = &[
         functions: &["asymmetric", "ssh_pki", "tls", "x509"],
     },
     Family {
+        feature: "clouds",
+        built: cfg!(feature = "clouds"),
+        states: &["cloud"],
+        functions: &["cloud"],
+    },
+    Family {
         feature: "containers",
         built: cfg!(feature = "containers"),
         states: &[
@@ -197,7 +203,7 @@ const FAMILIES: &[Family] = &[
 /// The state modules of Salt that this program lacks.
 const STATES: &str = "\
     acme ansiblegate aptpkg artifactory augeas aws_sqs bigip bluecoat_sslv btrfs ceph chef chronos \
-    cimc cisconso cloud consul container cryptdev csf cyg debconfmod dellchassis docker drac dracr \
+    cimc cisconso consul container cryptdev csf cyg debconfmod dellchassis docker drac dracr \
     dvs elasticsearch eselect esxi ethtool glance glusterfs gnomedesktop grafana heat htpasswd \
     icinga2 idem influxdb infoblox ipmi jboss7 jenkins kapacitor kernelpkg keystone keystone_user \
     kubernetes layman ldap libcloud linux_acl logadm lvs lxc lxd marathon mdadm mdadm_raid \
@@ -220,6 +226,8 @@ pub const STATE_FUNCTIONS: &[&str] = &[
 
 /// The runners that only a master has.
 pub const RUNNERS: &[&str] = &[
+    "auth.del_token",
+    "auth.mk_token",
     "batch.list_active",
     "batch.status",
     "batch.stop",
@@ -259,6 +267,7 @@ pub const RUNNERS: &[&str] = &[
     "error.error",
     "jobs.list_jobs_filter",
     "minion.history",
+    "minion.overview",
     "minion.show",
     "reactor.add",
     "reactor.delete",

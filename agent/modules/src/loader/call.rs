@@ -1,5 +1,6 @@
 //! Helpers for a call of one function by its name, for `salt-call` and for the jobs of a minion.
 
+use state::boot::SSH_JOB;
 use state::exec::{Exec, facts};
 use state::module::{Error, Problem};
 use value::{Map, Value};
@@ -29,6 +30,17 @@ pub fn split(args: &[Value]) -> (Vec<Value>, Map) {
 pub fn joined(args: Vec<Value>, kwargs: Map) -> Vec<Value> {
     let named = (!kwargs.is_empty()).then(|| kwargs.with("__kwarg__", true).into());
     args.into_iter().chain(named).collect()
+}
+
+/// Requests that a function of the module `pillar` masks values, because a command line or a job calls
+/// it by name. Templates of the pillar still see the values. As in Salt, the functions that `salt-ssh`
+/// calls show values; only those that the pillar marks as secret are masked. Does nothing with
+/// `show_secrets`, and for other functions.
+pub fn mask_pillar(cx: &Exec, fun: &str) {
+    if fun.starts_with("pillar.") && !cx.opts().flag("show_secrets") {
+        let all = cx.opts().text(SSH_JOB).is_none();
+        cx.context(|context| context.insert(exec::pillar::MASK, all));
+    }
 }
 
 /// Returns the outputter that a function's return needs: `highstate` for state runs.

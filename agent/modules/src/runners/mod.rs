@@ -4,6 +4,8 @@
 use ::state::module::Module;
 use value::Value;
 
+#[cfg(feature = "clouds")]
+mod cloud;
 mod config;
 mod event;
 mod fileserver;
@@ -19,6 +21,8 @@ mod test;
 
 /// All these runners. A runner that is too large for one file has several parts in this list.
 pub const MODULES: &[Module<Value>] = &[
+    #[cfg(feature = "clouds")]
+    cloud::MODULE,
     config::MODULE,
     event::MODULE,
     fileserver::MODULE,

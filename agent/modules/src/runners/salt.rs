@@ -20,7 +20,8 @@ state::exec_module! {
         ..kwargs
     });
 
-    /// Call an execution function on the matching minions, which is this machine or none.
+    /// Call an execution function on the matching minions. Without a master, this machine is the only
+    /// minion.
     ///
     ///     salt-run salt.execute 'web*' test.ping
     fn execute(Execute {
@@ -30,13 +31,13 @@ state::exec_module! {
         fun: String,
         /// The positional arguments of the function.
         arg: Vec<Value> = Vec::new(),
-        /// The maximum time to wait, in seconds.
+        /// Accepted and ignored: the call waits for all minions that run the job.
         timeout: Option<Value> = None,
         /// The type of `tgt`, such as `glob`, `list` or `compound`.
         tgt_type: String = "glob".into(),
         /// The returner. Not supported.
         ret: Value = "".into(),
-        /// The job id.
+        /// Accepted and ignored: each call has a new job id.
         jid: Value = "".into(),
         /// The named arguments of the function.
         kwarg: Option<Map> = None,

@@ -136,6 +136,11 @@ pub fn wheel_by(
     call(cx, Client::Wheel, user, jid, name, args, kwargs)
 }
 
+/// The runner whose arguments have a password, and whose return is a token.
+pub const MAKES_TOKEN: &str = "auth.mk_token";
+/// The text in an event for what it must not have.
+const HIDDEN: &str = "***";
+
 fn call(
     cx: &Exec,
     client: Client,
@@ -146,7 +151,12 @@ fn call(
     kwargs: Map,
 ) -> RunnerResult {
     let fun = format!("{}.{name}", client.name());
-    let data = job(&fun, user, &jid, &args, &kwargs);
+    // Neither the password nor the token may be in an event.
+    let is_secret = client == Client::Runner && name == MAKES_TOKEN;
+    let data = match is_secret {
+        false => job(&fun, user, &jid, &args, &kwargs),
+        true => job(&fun, user, &jid, &[], &Map::new()),
+    };
     let tag = format!("salt/{}/{jid}", client.prefix());
     announce(cx, &format!("{tag}/new"), data.clone());
     let own = cx.apart();
@@ -166,7 +176,11 @@ fn call(
             (text.into(), false)
         }
     };
-    let data = data.with("return", ret.clone()).with("success", success);
+    let told = match is_secret {
+        false => ret.clone(),
+        true => HIDDEN.into(),
+    };
+    let data = data.with("return", told).with("success", success);
     announce(cx, &format!("{tag}/ret"), data.clone());
     RunnerResult {
         ret,

@@ -22,6 +22,8 @@ mod blockdev;
 mod bower;
 #[cfg(feature = "languages")]
 mod cabal;
+#[cfg(feature = "clouds")]
+mod cloud;
 mod cmd;
 #[cfg(feature = "languages")]
 mod composer;
@@ -165,6 +167,8 @@ pub const MODULES: &[Module<Ret>] = &[
     bower::MODULE,
     #[cfg(feature = "languages")]
     cabal::MODULE,
+    #[cfg(feature = "clouds")]
+    cloud::MODULE,
     cmd::MODULE,
     #[cfg(feature = "languages")]
     composer::MODULE,

@@ -98,6 +98,14 @@ fn at_home(cx: &Exec, option: &str, path: &str) -> PathBuf {
     }
 }
 
+/// Replaces each text `sdb://…` in a value.
+///
+/// # Errors
+/// When a secret cannot be read, or the values are too deep.
+pub fn revealed(cx: &Exec, value: &Value) -> Result<Value, String> {
+    flat::revealed(cx, value, 0)
+}
+
 /// Returns the entries of a custom roster, `_roster` of the tree.
 fn custom(cx: &Exec, name: &str) -> Result<Map, String> {
     let function = format!("{name}.targets");

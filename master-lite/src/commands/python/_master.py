@@ -10,6 +10,8 @@ from salt import _pinch, exceptions
 # The options of a job, and arguments for the waiting and printing, which have no effect here.
 OPTIONS = ("delimiter", "executor_opts", "metadata", "module_executors", "ret_config", "ret_kwargs")
 UNUSED = ("gather_job_timeout", "listen", "progress", "show_jid", "show_timeout", "verbose")
+# The arguments that name a user of `external_auth`.
+LOGIN = ("eauth", "username", "password", "token")
 NO_MATCH = "No minions matched the target. No command was sent, no jid was assigned."
 NO_RESPONSE = (
     "[No response]\nThe minions may not have all finished running and any remaining minions will return upon completion. "
@@ -66,6 +68,11 @@ def _arguments(arg, kwarg):
     return list(arg) + ([dict(kwarg, __kwarg__=True)] if kwarg else [])
 
 
+def _login(kwargs):
+    """Takes the arguments that name a user of `external_auth`, and returns those that are set."""
+    return {key: str(value) for key, value in ((key, kwargs.pop(key, None)) for key in LOGIN) if value}
+
+
 class LocalClient:
     """Sends jobs to minions through the master of this machine, as the program `salt` does."""
 
@@ -76,8 +83,7 @@ class LocalClient:
 
     def _rows(self, tgt, fun, arg, timeout, tgt_type, ret, jid="", kwarg=None, **kwargs):
         """Publishes a job. Yields the job id and the minions, or {} if none matches; then a dictionary for each minion."""
-        if not set(kwargs).isdisjoint(("eauth", "password", "token", "username")):
-            raise exceptions.AuthenticationError("external authentication is not supported: omit eauth, token, username, password")
+        login = _login(kwargs)
         unknown = set(kwargs).difference(OPTIONS, UNUSED, ["preview"])
         if unknown:
             raise exceptions.SaltInvocationError("LocalClient does not support " + ", ".join(sorted(unknown)))
@@ -92,6 +98,8 @@ class LocalClient:
             "timeout": float(self.opts.get("timeout", 5) if timeout is None else timeout),
             "options": {key: kwargs[key] for key in kwargs if key not in UNUSED and kwargs[key]},
         }
+        if login:
+            job["login"] = login
         missing = []
         for part in request(self.opts, "publish", job):
             if "minions" in part:
@@ -151,7 +159,8 @@ class LocalClient:
 
     def cmd_subset(self, tgt, fun, arg=(), tgt_type="glob", ret="", kwarg=None, subset=3, cli=False, **kwargs):
         subset = kwargs.pop("sub", subset)
-        found = self.cmd(tgt, "sys.list_functions", tgt_type=tgt_type).items()
+        login = {key: kwargs[key] for key in LOGIN if key in kwargs}
+        found = self.cmd(tgt, "sys.list_functions", tgt_type=tgt_type, **login).items()
         able = [name for name, functions in found if isinstance(functions, list) and fun in functions]
         able = random.sample(able, min(subset, len(able)))
         return (self.cmd_cli if cli else self.cmd)(able, fun, arg, tgt_type="list", ret=ret, kwarg=kwarg, **kwargs)
@@ -161,8 +170,12 @@ class LocalClient:
         from salt.utils.jid import gen_jid
 
         failhard, wait = kwargs.pop("failhard", False), int(kwargs.pop("batch_wait", 0))
-        timeout, kwargs["jid"] = kwargs.pop("timeout", None), gen_jid()
-        job = next(self._rows(tgt, "test.ping", (), 0, tgt_type, "", preview=True))
+        login = {key: kwargs[key] for key in LOGIN if key in kwargs}
+        timeout = kwargs.pop("timeout", None)
+        if not login:
+            # Only root chooses the id of a job.
+            kwargs["jid"] = gen_jid()
+        job = next(self._rows(tgt, "test.ping", (), 0, tgt_type, "", preview=True, **login))
         left = [name for name in job.get("minions", ()) if name not in job["missing"]]
         size = str(batch)
         size = max(1, int(float(size.strip("%")) / 100 * len(left) if "%" in size else size))

@@ -7,7 +7,7 @@ use cli::config;
 use cli::options::{SALT, parse_input};
 use render::yaml::SaltYaml;
 use value::{Map, Value};
-use wire::{Publish, Request, Runner, Wheel};
+use wire::{Login, Publish, Request, Runner, Secret, Wheel};
 
 use crate::commands::local_client::{AskError, Each, Master, Socket};
 use modules::loader::call::joined;
@@ -36,9 +36,15 @@ pub fn master_request(message: &Map, each: &mut Each<'_>) -> Result<Value, Pytho
     let request = request(message).map_err(|error| ("SaltInvocationError", error))?;
     let is_job = matches!(request, Request::Publish(_));
     let mut part = |value| each(if is_job { with_lists(value) } else { value });
-    let asked = Socket::from_opts(message).ask(request, &mut part);
+    let mut socket = Socket::from_opts(message);
+    if let Some(login) = message.get("login").and_then(Value::as_map) {
+        socket = socket.with_login(of_user(login));
+    }
+    let asked = socket.ask(request, &mut part);
     asked.map_err(|error| match &error {
-        AskError::NotAllowed(_) => ("AuthenticationError", error.to_string()),
+        AskError::NotAllowed(_) | AskError::NotLoggedIn { .. } => {
+            ("AuthenticationError", error.to_string())
+        }
         AskError::Failed { reason, .. } if reason == "refused" => {
             ("AuthorizationError", error.to_string())
         }
@@ -48,6 +54,21 @@ pub fn master_request(message: &Map, each: &mut Each<'_>) -> Result<Value, Pytho
         ),
         _ => ("SaltClientError", error.to_string()),
     })
+}
+
+/// Returns the login of a user of `external_auth`.
+fn of_user(login: &Map) -> Login {
+    let text = |key: &str| login.get(key).and_then(Value::as_str).unwrap_or_default();
+    Login {
+        eauth: text("eauth").to_owned(),
+        username: text("username").to_owned(),
+        password: Secret::new(text("password")),
+        token: Some(text("token"))
+            .filter(|token| !token.is_empty())
+            .map(Secret::new),
+        expire_s: None,
+        mint: false,
+    }
 }
 
 /// Returns a value of a minion as Salt's transport delivers it: tuples and sets become lists.

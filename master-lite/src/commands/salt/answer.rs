@@ -109,6 +109,7 @@ fn returned(part: &Map, jid: &str) -> Answer {
     let retcode = part.get("retcode").cloned().unwrap_or(Value::Int(0));
     let highest = match &retcode {
         Value::Map(codes) => codes.values().filter_map(Value::as_int).max(),
+        Value::List(codes) => codes.iter().filter_map(Value::as_int).max(),
         other => other.as_int(),
     };
     Answer {

@@ -165,6 +165,7 @@ impl Window {
 pub(super) fn retcode(data: &Map) -> i64 {
     match data.get("retcode") {
         Some(Value::Map(codes)) => codes.values().filter_map(Value::as_int).max(),
+        Some(Value::List(codes)) => codes.iter().filter_map(Value::as_int).max(),
         other => other.and_then(Value::as_int),
     }
     .unwrap_or_default()

@@ -1,6 +1,5 @@
 //! Copies the job cache of a Salt master (`cachedir/jobs`) into the store.
 
-mod payload;
 mod saved;
 
 use std::path::{Path, PathBuf};

@@ -21,9 +21,7 @@ use std::path::{Path, PathBuf};
 use machine::fs::handle::Folder;
 use rustix::fs::OFlags;
 use value::{Map, Value, jid, log, secret};
-use wire::Id;
-
-use super::payload;
+use wire::{Id, payload};
 
 /// The maximum number of names in one folder.
 const NAMES_MAX: usize = 1 << 20;
@@ -115,7 +113,7 @@ fn read(folder: &Folder, name: &OsStr, most: usize) -> Result<Option<Vec<u8>>, S
 
 /// Reads a file that Salt's payload has written, with its size; `None` if it does not exist.
 fn value(folder: &Folder, name: &OsStr) -> Result<Option<(Value, usize)>, String> {
-    let Some(bytes) = read(folder, name, payload::FILE.bytes)? else {
+    let Some(bytes) = read(folder, name, payload::LIMITS.bytes)? else {
         return Ok(None);
     };
     let value = payload::decode(&bytes).map_err(|error| error.to_string())?;

@@ -176,7 +176,7 @@ fn damaged_and_hostile_files_are_skipped_and_counted() {
         fs::create_dir(left.folder(jid).join(id)).unwrap();
         let file = fs::File::create(left.folder(jid).join(id).join("return.p"));
         file.unwrap()
-            .set_len(payload::FILE.bytes as u64 + 1)
+            .set_len(wire::payload::LIMITS.bytes as u64 + 1)
             .unwrap();
     };
     large(OLD, "m3");

@@ -5,7 +5,7 @@
     SALT_VENV=... tests/corpus/ssh/commands/record.py states/a raw                    # cases whose names begin with one of these
     SALT_VENV=... tests/corpus/ssh/commands/record.py --new                           # cases that have no answer yet
 
-SALT_VENV is a virtual environment with Salt, which ../shared/salt/install.sh creates. Needs root and the packages of tests/run.
+SALT_VENV is a virtual environment with Salt, which tests/install-salt creates. Needs root and the packages of tests/run.
 
 GROUP.json is {CASE: {"program", "words", "files": written by hand, "out", "err", "rc": recorded}}. The program is salt-ssh or salt-call. Each
 case runs with the files of `tree`, and those of `files` over them; `null` is a file that does not exist. @ENV@ is the folder of these

@@ -176,11 +176,12 @@ fn a21_no_secret_gets_into_a_log() {
     });
     let used = fs::read_to_string(fleet.path("m1/used")).unwrap();
     assert_eq!(used.trim(), "hush-7c1d");
+    let items = |more: &[&str]| fleet.run(&[&["salt", "m1", "pillar.items"], more].concat());
+    assert!(items(&["unmask=True"]).out.contains("hush-7c1d"));
+    let masked = items(&[]).out;
     assert!(
-        fleet
-            .run(&["salt", "m1", "pillar.items"])
-            .out
-            .contains("hush-7c1d")
+        masked.contains("**********") && !masked.contains("hush-7c1d"),
+        "{masked}"
     );
     for who in ["master", "m1"] {
         for name in ["log", "output"] {

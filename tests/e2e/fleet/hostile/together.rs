@@ -1,5 +1,5 @@
-//! A stranger, an accepted minion and a guest attack a master at the same time, in every way
-//! available to them, while honest minions are pinged every second.
+//! A stranger, an accepted minion, a guest and a client of the API attack a master at the same time,
+//! in every way available to them, while honest minions are pinged every second.
 //!
 //! A second master, which is not attacked, is measured in the same way: if the machine itself is
 //! too busy, that master is slow as well. Each attacker is a separate process: this test's program,
@@ -20,7 +20,9 @@ use tests::program::copy_program;
 use value::{Map, Value, jid};
 use wire::{Fire, Hello, Pillar, Ping, Publish, Push, Request, Return, Secret, Way};
 
+use super::web::{API, TOKEN};
 use super::{Hostile, asked_locally, bytes, hello, key, run};
+use crate::fleet::api::{Asked, config};
 use crate::fleet::attacks::limits::announce;
 use crate::fleet::{Fleet, NOBODY, Process};
 
@@ -35,6 +37,10 @@ const BUSY_MAX: u32 = 4;
 /// lack of a third processor.
 const BREATH: Duration = Duration::from_millis(20);
 
+/// The last byte of the hostile minion's address. The stranger uses others: if the machine is busy,
+/// the stranger reaches the limit of connections of its addresses before the minion connects.
+const MINION_ADDRESS: u8 = 5;
+
 const PORT: &str = "PINCH_HOSTILE_PORT";
 const KEY: &str = "PINCH_HOSTILE_KEY";
 const SOCKET: &str = "PINCH_HOSTILE_SOCKET";
@@ -45,7 +51,7 @@ fn seconds() -> u64 {
 }
 
 /// Returns an environment variable given to an attacker; `None` if the test was started by itself.
-fn given(name: &str) -> Option<String> {
+pub(super) fn given(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
@@ -210,7 +216,7 @@ fn attacker(fleet: &Fleet, name: &str, user: Option<u32>, env: &[(&str, String)]
         .args(["-n", "10"])
         .arg(program)
         .args(["--ignored", "--exact", "--test-threads=1"])
-        .arg(format!("fleet::hostile::together::{name}"))
+        .arg(format!("fleet::hostile::{name}"))
         .envs(env.iter().cloned())
         .env("PINCH_HOSTILE_SECONDS", seconds().to_string())
         .current_dir("/")
@@ -239,7 +245,7 @@ fn open_to_all(path: &Path) {
 }
 
 /// Repeats an attack for the whole duration of the test.
-fn for_long(mut attack: impl FnMut(u64)) {
+pub(super) fn for_long(mut attack: impl FnMut(u64)) {
     let until = Instant::now() + Duration::from_secs(seconds());
     let mut number = 0;
     while Instant::now() < until {
@@ -253,7 +259,7 @@ fn for_long(mut attack: impl FnMut(u64)) {
 static ANSWERED: AtomicUsize = AtomicUsize::new(0);
 
 /// Waits for an answer to what an attacker asked: on a busy machine the first may come late.
-fn was_answered() {
+pub(super) fn was_answered() {
     for _ in 0..100 {
         if ANSWERED.load(Ordering::Relaxed) > 0 {
             return;
@@ -261,6 +267,11 @@ fn was_answered() {
         std::thread::sleep(Duration::from_millis(100));
     }
     panic!("the master answered no request");
+}
+
+/// Counts an answer.
+pub(super) fn count_answer() {
+    ANSWERED.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Attacks as a stranger without an accepted key.
@@ -332,7 +343,15 @@ fn a_minion() {
     let port = port.parse().unwrap();
     let pem = std::fs::read(file).unwrap();
     let pair = KeyPair::from_pem(&pem).unwrap();
-    let mut peer: Option<Arc<Hostile>> = None;
+    let mut peer = smol::block_on(greeted(port, &pair)).map(Arc::new);
+    // Later attacks use all streams of the connection or end it, and a busy master then answers none
+    // of the others.
+    if let Some(peer) = peer.clone() {
+        smol::block_on(async {
+            minion_does(peer.clone(), 1).await;
+            minion_does(peer, 3).await;
+        });
+    }
     for_long(|number| {
         smol::block_on(async {
             if peer
@@ -351,7 +370,7 @@ fn a_minion() {
 }
 
 async fn greeted(port: u16, pair: &KeyPair) -> Option<Hostile> {
-    let mut peer = Hostile::connect_from(2, port, pair, wire::ALPN)
+    let mut peer = Hostile::connect_from(MINION_ADDRESS, port, pair, wire::ALPN)
         .await
         .ok()?;
     peer.say(&bytes(&hello("evil").into())).await;
@@ -451,7 +470,7 @@ fn a_guest() {
                 Way::ClientToMaster,
                 guest_asks(number),
             ));
-            ANSWERED.fetch_add(1, Ordering::Relaxed);
+            count_answer();
             let _ = ended.send(());
         });
         let _ = wait.recv_timeout(Duration::from_millis(300));
@@ -486,9 +505,12 @@ fn guest_asks(number: u64) -> Publish {
 
 #[test]
 fn nobody_is_held_up_by_hostile_peers() {
-    let attacked = Fleet::alone(
-        "publisher_acl: {'nob*': [test.ping]}\npeer: {evil: [test.ping]}\nfile_recv: True\nkeep_events_bytes: 20000000\nkeep_jobs_bytes: 20000000\n",
-    );
+    let users = tests::scratch::Scratch::new();
+    users.write("users", "alice:secret-a\nbob:secret-b\n");
+    let api = config("").replace("@USERS@", &users.path().join("users").display().to_string());
+    let attacked = Fleet::alone(&format!(
+        "publisher_acl: {{'nob*': [test.ping]}}\npeer: {{evil: [test.ping]}}\nfile_recv: True\nkeep_events_bytes: 20000000\nkeep_jobs_bytes: 20000000\n{api}"
+    ));
     let mut quiet = attacked.beside("");
     quiet.start_master();
     let (attacked, quiet) = (served(attacked), served(quiet));
@@ -517,6 +539,8 @@ fn ping_each_second(attacked: &Served, quiet: &Served) -> Vec<Measured> {
     while Instant::now() < until {
         let began = Instant::now();
         pings.push(Measured::ping(attacked, quiet));
+        let welcome = attacked.fleet.ask(&Asked::new("GET", "/"));
+        assert_eq!(welcome.status, 200, "{welcome:?}");
         std::thread::sleep(Duration::from_secs(1).saturating_sub(began.elapsed()));
     }
     pings
@@ -535,33 +559,44 @@ fn slowest(measured: &[Measured]) -> Option<&Measured> {
     measured.iter().max_by_key(|measured| measured.took)
 }
 
+/// The tests that attack.
+const ATTACKERS: [&str; 4] = [
+    "together::a_stranger",
+    "together::a_minion",
+    "together::a_guest",
+    "web::a_web_client",
+];
+
 /// Starts one attacker of each kind.
-fn attackers(attacked: &Served) -> [Process; 3] {
+fn attackers(attacked: &Served) -> [Process; 4] {
     let fleet = &attacked.fleet;
     let pair = key();
     let file = fleet.path("evil.pem");
     std::fs::write(&file, pair.pem().as_bytes()).unwrap();
     run(async {
         let hello = with_token("evil", &attacked.token);
-        let (evil, _) = Hostile::greeted_from(2, fleet.port(), &pair, hello).await;
+        let (evil, _) = Hostile::greeted_from(MINION_ADDRESS, fleet.port(), &pair, hello).await;
         assert_eq!(evil.done(Ping {}).await, Value::Bool(true));
     });
     let env = [
         (PORT, fleet.port().to_string()),
         (KEY, file.display().to_string()),
         (SOCKET, fleet.master_socket().display().to_string()),
+        (API, fleet.api()),
+        (TOKEN, fleet.login("bob")),
     ];
     open_to_all(&fleet.path("master"));
     [
-        attacker(fleet, "a_stranger", None, &env),
-        attacker(fleet, "a_minion", None, &env),
-        attacker(fleet, "a_guest", Some(NOBODY), &env),
+        attacker(fleet, ATTACKERS[0], None, &env),
+        attacker(fleet, ATTACKERS[1], None, &env),
+        attacker(fleet, ATTACKERS[2], Some(NOBODY), &env),
+        attacker(fleet, ATTACKERS[3], None, &env),
     ]
 }
 
 /// Asserts that each attacker did its work.
-fn were_there(fleet: &Fleet, attackers: [Process; 3]) {
-    for (name, mut attacker) in ["a_stranger", "a_minion", "a_guest"].iter().zip(attackers) {
+fn were_there(fleet: &Fleet, attackers: [Process; 4]) {
+    for (name, mut attacker) in ATTACKERS.iter().zip(attackers) {
         let status = attacker.0.wait().unwrap();
         let said = std::fs::read_to_string(fleet.path(name)).unwrap();
         assert!(status.success(), "{said}");

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use tests::chance::Chance;
 
 use super::super::cluster::Masters;
+use super::super::network::drop_packets;
 use super::work::Clients;
 
 /// The maximum number of masters with a fault at a time: a majority has none.
@@ -66,30 +66,6 @@ pub(super) struct Faults<'a> {
     was_full: BTreeSet<usize>,
     /// The number of faults so far.
     pub(super) count: usize,
-}
-
-/// Runs a command that must succeed.
-pub(super) fn run(words: &[&str]) {
-    let status = Command::new(words[0]).args(&words[1..]).status().unwrap();
-    assert!(status.success(), "{words:?}: {status}");
-}
-
-/// Replaces the rules of this network.
-fn drop_packets(rules: &str) {
-    let text = format!(
-        "table inet storm {{}}\ndelete table inet storm\ntable inet storm {{\nchain output {{\ntype filter hook output priority 0;\n{rules}}}\n}}\n"
-    );
-    let mut nft = Command::new("nft")
-        .args(["-f", "-"])
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap();
-    nft.stdin
-        .take()
-        .unwrap()
-        .write_all(text.as_bytes())
-        .unwrap();
-    assert!(nft.wait().unwrap().success(), "{text}");
 }
 
 /// Fills a file system.
@@ -162,7 +138,7 @@ impl<'a> Faults<'a> {
         let fleet = &mut self.masters.all[master];
         match fault {
             Fault::Killed => fleet.kill_master(),
-            Fault::Paused => self.signal(master, Signal::STOP),
+            Fault::Paused => self.masters.signal(master + 1, Signal::STOP),
             Fault::Apart | Fault::Deaf => self.divide(),
             Fault::Clock => {
                 let far = i64::try_from(self.chance.below(2 * JUMP_MAX)).unwrap();
@@ -177,7 +153,7 @@ impl<'a> Faults<'a> {
         let fleet = &mut self.masters.all[open.master];
         match open.fault {
             Fault::Killed => fleet.begin_master(),
-            Fault::Paused => self.signal(open.master, Signal::CONT),
+            Fault::Paused => self.masters.signal(open.master + 1, Signal::CONT),
             Fault::Apart | Fault::Deaf => self.divide(),
             Fault::Clock => fs::write(fleet.path("clock"), "0").unwrap(),
             Fault::Full => {
@@ -218,11 +194,6 @@ impl<'a> Faults<'a> {
         );
         fleet.kill_master();
         fleet.begin_master();
-    }
-
-    fn signal(&self, master: usize, signal: Signal) {
-        let pid = self.masters.all[master].master_pid();
-        kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
     }
 
     /// Makes the network drop what the masters with such a fault do not send or get.

@@ -11,22 +11,19 @@ mod work;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tests::skip::is_root;
 
 use super::cluster::{Masters, SECRET};
+use super::network::{in_own_network, run};
 use super::{Fleet, MACHINE};
-use faults::{Faults, run};
+use faults::Faults;
 use work::Clients;
 
 const MASTERS: usize = 5;
-/// Set in the process that has its own network.
-const INSIDE: &str = "PINCH_STORM_INSIDE";
 /// The size of the disk of each master.
 const DISK: &str = "size=1g";
 /// The maximum number of jobs that are looked up at each master.
@@ -40,24 +37,11 @@ fn number(variable: &str, default: u64) -> u64 {
 
 #[test]
 fn nothing_is_lost_or_done_twice_while_masters_links_disks_and_clocks_fail() {
-    if std::env::var_os(INSIDE).is_some() {
-        return storm();
-    }
-    if !is_root() {
-        return;
-    }
     // It loads the machine.
     let _turn = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
     let name =
         "fleet::storm::nothing_is_lost_or_done_twice_while_masters_links_disks_and_clocks_fail";
-    let status = Command::new("unshare")
-        .args(["--net", "--mount", "--"])
-        .arg(std::env::current_exe().unwrap())
-        .args(["--exact", "--nocapture", name])
-        .env(INSIDE, "1")
-        .status()
-        .unwrap();
-    assert!(status.success());
+    in_own_network(name, storm);
 }
 
 /// Builds the library that shifts the clock of a program.
@@ -109,7 +93,6 @@ fn counted(path: &Path) -> BTreeMap<u64, usize> {
 }
 
 fn storm() {
-    run(&["ip", "link", "set", "lo", "up"]);
     let shared = tempfile::tempdir().unwrap();
     let seconds = number("PINCH_STORM_SECONDS", 15);
     let minions: Vec<String> = (0..number("PINCH_STORM_MINIONS", 5))

@@ -348,7 +348,7 @@ fn an_environment_without_a_list_of_folders_is_named() {
 
 #[test]
 fn a_master_has_its_own_files_defaults_and_folders() {
-    let master = "root_dir: \"/tmp/x\"\nautosign_file: \"/etc/a\"\nnodegroups: [{\"g\": \"a*\"}, {\"h\": \"b\"}]\nworker_threads: 9\nexternal_auth: {\"pam\": {}}\n";
+    let master = "root_dir: \"/tmp/x\"\nautosign_file: \"/etc/a\"\nnodegroups: [{\"g\": \"a*\"}, {\"h\": \"b\"}]\nworker_threads: 9\nallow_minion_key_revoke: false\n";
     let folder = Folder::with(&[
         ("master", master),
         ("minion", "id: \"no\"\n"),
@@ -378,7 +378,7 @@ fn a_master_has_its_own_files_defaults_and_folders() {
     assert_eq!(
         loaded.warnings,
         [format!(
-            "{}/master:5: option `external_auth` is not supported and has no effect",
+            "{}/master:5: option `allow_minion_key_revoke` is not supported and has no effect",
             folder.path()
         )]
     );

@@ -49,7 +49,7 @@ pub const HOSTS_MAX: usize = 32;
 /// The custom modules below `extension_modules`.
 pub struct CustomModules {
     folder: PathBuf,
-    indexes: [(Kind, Index); 12],
+    indexes: [(Kind, Index); 14],
     jinja: Mentions,
     declared: Declared,
     python: OnceLock<Option<PathBuf>>,
@@ -89,6 +89,8 @@ impl CustomModules {
                 index(Kind::Roster, "roster"),
                 index(Kind::Engine, "engines"),
                 index(Kind::Top, "tops"),
+                index(Kind::Auth, "auth"),
+                index(Kind::Cloud, "clouds"),
             ],
             folder,
             jinja: Mentions::default(),

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
-use hmac::{Hmac, Mac};
+use hmac::{Hmac, KeyInit, Mac};
 use minijinja::{Error, State, Value};
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 use value::python::hex;

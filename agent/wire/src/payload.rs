@@ -1,16 +1,18 @@
-//! The values that Salt's `salt.payload` writes: msgpack with two extension types.
+//! The values that Salt's `salt.payload` writes: the old form of msgpack with two extension types.
+//! The files of a Salt master's cache contain them, and the messages between it and its minions.
 
 use value::Value;
-use wire::msgpack::{self, decode_foreign};
-use wire::{Error, Limits};
+
+use crate::msgpack::{self, decode_foreign, encode_raw};
+use crate::{Error, Limits};
 
 /// The extension type of a date, as the text `20261120T101055.000012` with colons in the time.
 const DATE: i8 = 78;
 /// The extension type of one of Salt's constants: its name and its value.
 const CONSTANT: i8 = 79;
 
-/// The limits of a file, which are those of the row that is made of it.
-pub(super) const FILE: Limits = Limits::STREAM;
+/// The limits of a file or message, which are those of the row or frame that is made of it.
+pub const LIMITS: Limits = Limits::STREAM;
 /// The limits of a constant.
 const OF_CONSTANT: Limits = Limits {
     bytes: 4 << 10,
@@ -22,13 +24,23 @@ const OF_CONSTANT: Limits = Limits {
 ///
 /// # Errors
 /// When the bytes are no value, more than one, or exceed the limits.
-pub(super) fn decode(bytes: &[u8]) -> Result<Value, Error> {
-    decode_foreign(bytes, FILE, &|kind, inside| match kind {
+pub fn decode(bytes: &[u8]) -> Result<Value, Error> {
+    decode_foreign(bytes, LIMITS, &|kind, inside| match kind {
         DATE => date(std::str::from_utf8(inside).ok()?),
         CONSTANT => constant(inside),
         // Salt reads these as bytes, too.
         _ => Some(Value::Bytes(inside.into())),
     })
+}
+
+/// Encodes a value. Salt reads a text, or bytes that are UTF-8, as text, and a tuple or set as a list.
+///
+/// # Errors
+/// When the value exceeds the limits.
+pub fn encode(value: &Value) -> Result<Vec<u8>, Error> {
+    let mut bytes = Vec::new();
+    encode_raw(value, LIMITS, &mut bytes)?;
+    Ok(bytes)
 }
 
 fn date(text: &str) -> Option<Value> {
@@ -100,6 +112,34 @@ mod tests {
             extension(79, &[b"\x92\xa1x", inside.as_slice()].concat())
         });
         assert_eq!(decode(&nested), Err(Error::Extension { kind: 79 }));
+    }
+
+    #[test]
+    fn texts_and_bytes_are_written_as_salt_writes_them() {
+        let long = "x".repeat(40);
+        let map = value::Map::new()
+            .with("text", long.as_str())
+            .with("bytes", Value::Bytes([0xff, 0].as_slice().into()))
+            .with("tuple", Value::Tuple(vec![(-1).into(), 2.5.into()].into()))
+            .with("big", Value::Big("18446744073709551615".into()))
+            .with("beyond", Value::Big("18446744073709551616".into()));
+        let written = encode(&map.into()).unwrap();
+        let expected = [
+            b"\x85\xa4text\xda\x00\x28".as_slice(),
+            long.as_bytes(),
+            b"\xa5bytes\xa2\xff\x00\xa5tuple\x92\xff\xcb\x40\x04\0\0\0\0\0\0",
+            b"\xa3big\xcf\xff\xff\xff\xff\xff\xff\xff\xff",
+            b"\xa6beyond\xb418446744073709551616",
+        ];
+        assert_eq!(written, expected.concat());
+        let read = decode(&written).unwrap();
+        assert_eq!(read.get("text").and_then(Value::as_str), Some(&*long));
+        assert_eq!(
+            read.get("bytes"),
+            Some(&Value::Bytes([0xff, 0].as_slice().into()))
+        );
+        // Bytes that are UTF-8 are a text, in both forms of msgpack.
+        assert_eq!(decode(b"\xc4\x02ok"), Ok("ok".into()));
     }
 
     #[test]
