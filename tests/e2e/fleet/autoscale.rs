@@ -6,13 +6,12 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::PoisonError;
 
 use serde_json::Value;
 use tests::program::{Answer, in_recorded_environment, salt_call};
 use tests::scratch::{Scratch, corpus};
 
-use super::{Fleet, MACHINE, PROGRAM, Process, Turn};
+use super::{Fleet, PROGRAM, Process, Turn};
 
 pub(crate) const MASTER: &str = "10.77.0.1";
 pub(crate) const BALANCER: &str = "10.77.0.2";
@@ -74,8 +73,7 @@ impl Site {
         let hub = Hub::new()?;
         let servers = Path::new("/var/cache/pinch-tests/servers/complete");
         assert!(servers.exists(), "tests/run fetches haproxy and nginx");
-        let turn = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
-        let mut fleet = Fleet::prepared("", Turn::Shared(turn));
+        let mut fleet = Fleet::prepared("", Turn::shared());
         lay_out(&fleet, rules);
         let own = format!("interface: {MASTER}\n");
         fs::write(fleet.path("master/etc/master.d/here.conf"), own).unwrap();

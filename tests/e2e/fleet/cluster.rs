@@ -75,11 +75,7 @@ impl Masters {
     pub(super) fn prepare(&mut self, number: usize, known: usize, config: &str) {
         let peers: Vec<String> = (1..=known).map(|number| self.name(number)).collect();
         let turn = match self.all.is_empty() {
-            true => Turn::Shared(
-                super::MACHINE
-                    .read()
-                    .unwrap_or_else(std::sync::PoisonError::into_inner),
-            ),
+            true => Turn::shared(),
             false => Turn::Lent,
         };
         let text = format!(

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use value::{Map, Value};
 use wire::{Job, Masters, Request, Welcome};
 
 use super::hostile::{key, run, welcome};
-use super::{Fleet, MACHINE, Turn};
+use super::{Fleet, Turn};
 
 /// The longest time after which a minion is connected to another master.
 const MOVES: Duration = Duration::from_secs(3);
@@ -174,8 +174,7 @@ struct Cluster {
 
 impl Cluster {
     fn new() -> Self {
-        let turn = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
-        let fleet = Fleet::prepared("", Turn::Shared(turn));
+        let fleet = Fleet::prepared("", Turn::shared());
         let shared = Arc::new(Shared::default());
         let masters = [(); 3].map(|()| Played::new(&shared));
         let cluster = Self {

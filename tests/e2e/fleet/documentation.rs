@@ -13,7 +13,7 @@ use serde_json::Value;
 use tests::program::Answer;
 
 use super::relay::{Network, Relay};
-use super::{Fleet, MACHINE, PROGRAM, PoisonError, Process, Turn};
+use super::{Fleet, PROGRAM, Process, Turn};
 
 const IDS: [&str; 10] = [
     "web1", "web2", "web3", "web4", "db1", "db2", "db3", "store1", "store2", "store3",
@@ -137,7 +137,7 @@ struct Documented {
 impl Documented {
     fn in_networks() -> Self {
         let networks = Networks::new();
-        let turn = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
+        let turn = Turn::alone();
         let interface = if networks.is_some() {
             "10.77.0.1"
         } else {
@@ -146,7 +146,7 @@ impl Documented {
         let config = format!(
             "interface: {interface}\nauto_accept: True\nbound_grains: []\ntimeout: 60\ngather_job_timeout: 60\n"
         );
-        let mut fleet = Fleet::prepared("", Turn::Alone(turn));
+        let mut fleet = Fleet::prepared("", turn);
         let file = fleet.path("master/etc/master");
         let text = fs::read_to_string(&file).unwrap();
         fs::write(&file, text.replace("interface: 127.0.0.1\n", &config)).unwrap();

@@ -92,6 +92,18 @@ enum Turn {
     Lent,
 }
 
+impl Turn {
+    /// Waits until no other fleet needs the machine exclusively.
+    fn shared() -> Self {
+        Self::Shared(MACHINE.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Waits until there is no other fleet.
+    fn alone() -> Self {
+        Self::Alone(MACHINE.write().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
 /// A process that ends with the test.
 struct Process(Child);
 
@@ -146,14 +158,12 @@ pub(crate) struct Fleet {
 impl Fleet {
     /// Starts a master with these lines in its configuration.
     pub(crate) fn with(config: &str) -> Self {
-        let turn = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
-        Self::in_turn(config, Turn::Shared(turn))
+        Self::in_turn(config, Turn::shared())
     }
 
     /// Does the same while no other fleet runs: for a test that loads the machine.
     pub(crate) fn alone(config: &str) -> Self {
-        let turn = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
-        Self::in_turn(config, Turn::Alone(turn))
+        Self::in_turn(config, Turn::alone())
     }
 
     fn in_turn(config: &str, turn: Turn) -> Self {

@@ -5,6 +5,8 @@ use std::process::{Command, Stdio};
 
 use tests::skip::is_root;
 
+use super::Turn;
+
 /// Set in the process that has its own network.
 const INSIDE: &str = "PINCH_OWN_NETWORK";
 
@@ -15,8 +17,9 @@ pub(crate) fn run(words: &[&str]) {
 }
 
 /// Runs the body of a test in a process that has its own network and its own mounts, which is this
-/// program again with only that test. Does nothing if the user is not root.
-pub(crate) fn in_own_network(test: &str, body: impl FnOnce()) {
+/// program again with only that test. Does nothing if the user is not root. Only this process waits
+/// for the machine with `turn`: the locks of that process are for its own fleets.
+pub(super) fn in_own_network(test: &str, turn: fn() -> Turn, body: impl FnOnce()) {
     if std::env::var_os(INSIDE).is_some() {
         run(&["ip", "link", "set", "lo", "up"]);
         return body();
@@ -24,6 +27,7 @@ pub(crate) fn in_own_network(test: &str, body: impl FnOnce()) {
     if !is_root() {
         return;
     }
+    let _turn = turn();
     let status = Command::new("unshare")
         .args(["--net", "--mount", "--"])
         .arg(std::env::current_exe().unwrap())

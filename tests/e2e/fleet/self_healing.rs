@@ -5,12 +5,11 @@ use std::cell::Cell;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::PoisonError;
 
 use serde_json::Value;
 use tests::program::in_recorded_environment;
 
-use super::{Fleet, MACHINE, PROGRAM, Turn};
+use super::{Fleet, PROGRAM, Turn};
 
 /// A minion `m1` without a master.
 struct Edge(Fleet);
@@ -19,8 +18,7 @@ impl Edge {
     /// Starts it with these lines in its configuration (`{here}` is its folder) and these SLS files
     /// below `srv`.
     fn with(config: &str, files: &[(&str, &str)]) -> Self {
-        let turn = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
-        let edge = Self(Fleet::prepared("", Turn::Shared(turn)));
+        let edge = Self(Fleet::prepared("", Turn::shared()));
         for (name, text) in files {
             edge.write(name, text);
         }
@@ -409,10 +407,7 @@ fn rules_of_this_machine_need_no_master() {
 
 #[test]
 fn a_masters_rules_may_stand_in_a_file() {
-    let mut fleet = Fleet::prepared("", {
-        let turn = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
-        Turn::Shared(turn)
-    });
+    let mut fleet = Fleet::prepared("", Turn::shared());
     let (rules, answered) = (fleet.path("rules.conf"), "my/answer");
     fs::write(&rules, "- my/question:\n  - salt://answer.sls\n").unwrap();
     fleet.write(

@@ -1,10 +1,9 @@
 //! A network between a minion and its Salt master that carries nothing for a while.
 
-use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use super::Salt;
-use crate::fleet::MACHINE;
+use crate::fleet::Turn;
 use crate::fleet::network::{drop_packets, in_own_network};
 
 /// The address of the minion; the master and its programs have another.
@@ -52,13 +51,11 @@ fn cut(transport: &str) {
 #[test]
 fn a_return_is_delivered_after_a_cut_of_the_network() {
     let name = "fleet::salt::cut::a_return_is_delivered_after_a_cut_of_the_network";
-    let _turn = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
-    in_own_network(name, || cut("zeromq"));
+    in_own_network(name, Turn::shared, || cut("zeromq"));
 }
 
 #[test]
 fn a_return_is_delivered_after_a_cut_of_the_network_over_tcp() {
     let name = "fleet::salt::cut::a_return_is_delivered_after_a_cut_of_the_network_over_tcp";
-    let _turn = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
-    in_own_network(name, || cut("tcp"));
+    in_own_network(name, Turn::shared, || cut("tcp"));
 }

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
 
-use super::{MACHINE, PROGRAM, Process, Turn};
+use super::{PROGRAM, Process, Turn};
 use std::sync::{Mutex, PoisonError};
 use tests::program::{Answer, in_recorded_environment};
 use tests::skip::skip;
@@ -139,8 +139,7 @@ impl Salt {
     /// Salt.
     fn start(transport: &str, config: &str) -> Option<Self> {
         let venv = venv()?;
-        let turn = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
-        let mut salt = Self::prepared(venv, transport, config, Turn::Shared(turn));
+        let mut salt = Self::prepared(venv, transport, config, Turn::shared());
         salt.start_master();
         Some(salt)
     }

@@ -11,15 +11,15 @@ mod work;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use super::cluster::{Masters, SECRET};
 use super::network::{in_own_network, run};
-use super::{Fleet, MACHINE};
+use super::{Fleet, Turn};
 use faults::Faults;
 use work::Clients;
 
@@ -37,11 +37,10 @@ fn number(variable: &str, default: u64) -> u64 {
 
 #[test]
 fn nothing_is_lost_or_done_twice_while_masters_links_disks_and_clocks_fail() {
-    // It loads the machine.
-    let _turn = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
     let name =
         "fleet::storm::nothing_is_lost_or_done_twice_while_masters_links_disks_and_clocks_fail";
-    in_own_network(name, storm);
+    // It loads the machine.
+    in_own_network(name, Turn::alone, storm);
 }
 
 /// Builds the library that shifts the clock of a program.
