@@ -16,5 +16,6 @@ pub mod hashes;
 pub mod net;
 pub mod process;
 pub mod procfs;
+pub mod systemd;
 #[cfg(test)]
 mod testing;

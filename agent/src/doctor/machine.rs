@@ -74,7 +74,7 @@ pub(super) fn clock(look: &Look, lines: &mut Lines) {
         return;
     }
     let is_set = TIME_SERVICES.iter().any(|sign| Path::new(sign).exists());
-    if is_set || !Path::new("/run/systemd/system").is_dir() {
+    if is_set || !machine::systemd::booted() {
         lines.ok("the clock looks right");
     } else {
         let todo = "enable one: systemctl enable --now systemd-timesyncd, or chronyd";

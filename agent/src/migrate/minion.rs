@@ -312,7 +312,7 @@ fn states(dir: &Path, has_services: bool) -> Map {
         .with("enable", false)
         .with("require", after("service", enable));
     // Salt's default for its own service is not to wait, and both minions would run for a while.
-    if Path::new("/run/systemd/system").is_dir() {
+    if machine::systemd::booted() {
         dead.insert("no_block", false);
     }
     all.insert(stop, state("service", "dead", dead));

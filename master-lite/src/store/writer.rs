@@ -382,9 +382,8 @@ pub(super) fn counts(disk: &Disk) -> Result<(Counts, Sizes), fjall::Error> {
     let mut waiting = Waiting::default();
     for entry in keys.prefix(b"i") {
         let (key, value) = entry.into_inner()?;
-        if let Some(key) = at::id(&key, 1).and_then(|id| Key::from_row(id, &value)) {
-            waiting.add(&key);
-        }
+        let key = at::id(&key, 1).and_then(|id| Key::from_row(id, &value));
+        waiting.add(&key.ok_or(fjall::Error::Unrecoverable)?);
     }
     let log = log.ok_or(fjall::Error::Unrecoverable)?;
     let mut sizes = Sizes::default();

@@ -7,6 +7,7 @@
 //! variables (`LD_PRELOAD`) nor the words of the command affect the helper or appear in the process
 //! list. The socket closes when the command begins, and carries the errno when it cannot begin.
 
+use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
 use std::io::{Error, ErrorKind, IoSlice, IoSliceMut, Read, Result, Write};
 use std::mem::MaybeUninit;
@@ -27,6 +28,7 @@ use rustix::net::{
 use rustix::process::{Gid, Uid};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
+use super::child::while_busy;
 use super::{Identity, Plan};
 
 /// The word on the command line that starts the helper.
@@ -260,12 +262,11 @@ impl Request {
         };
         // The user's own permissions apply to entering the folder, so this happens after the change
         // of user.
-        Command::new(program)
-            .args(words)
-            .env_clear()
-            .envs(self.env.iter().map(|(key, value)| (key, value)))
-            .current_dir(&self.cwd)
-            .exec()
+        let mut command = Command::new(program);
+        command.args(words).env_clear().current_dir(&self.cwd);
+        command.envs(self.env.iter().map(|(key, value)| (key, value)));
+        let Err(error) = while_busy(|| Err::<Infallible, _>(command.exec()));
+        error
     }
 
     fn become_user(&self) -> Result<()> {

@@ -1,6 +1,6 @@
 //! Starts a child, reads its output, and ends it when it exceeds its time.
 
-use std::io::{PipeReader, PipeWriter, Read, Write};
+use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
@@ -20,6 +20,10 @@ pub const MAX_OUTPUT_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The interval at which a child that has closed its outputs is checked until its time is over.
 const POLL: Duration = Duration::from_millis(5);
+
+/// The time in which a program may be open for writing. A script that this process has just written is
+/// held open by the children of other threads, until each of them runs its own program.
+const BUSY_MAX: Duration = Duration::from_secs(1);
 
 pub(super) fn run(process: &Process, plan: &Plan) -> Result<Output, Error> {
     let mut command = command(plan).map_err(|error| unable(process, plan, &error))?;
@@ -123,12 +127,26 @@ fn start(
         if let Some(input) = input {
             command.stdin(input);
         }
-        return Ok((command.spawn()?, None));
+        return Ok((while_busy(|| command.spawn())?, None));
     };
     let ours = rustix::stdio::stdin();
     let input = input.as_ref().map_or(ours, AsFd::as_fd);
     let (child, beginning) = become_user::begin(&mut command, plan, identity, input)?;
     Ok((child, Some(beginning)))
+}
+
+/// Repeats the start of a program while its file is open for writing.
+pub(super) fn while_busy<T>(mut start: impl FnMut() -> std::io::Result<T>) -> std::io::Result<T> {
+    let until = Instant::now() + BUSY_MAX;
+    loop {
+        let started = start();
+        let is_busy =
+            matches!(&started, Err(error) if error.kind() == ErrorKind::ExecutableFileBusy);
+        if !is_busy || Instant::now() >= until {
+            return started;
+        }
+        std::thread::sleep(POLL);
+    }
 }
 
 /// Returns the reason why a command that was to run as another user did not begin.

@@ -171,3 +171,22 @@ fn the_output_of_a_program_that_failed_is_an_error() {
     assert_eq!(ran("echo all").stdout_of_success("list").unwrap(), "all");
     assert_eq!(ran("echo half; exit 3").stdout_regardless(), "half");
 }
+
+#[test]
+fn a_program_that_another_thread_holds_open_for_a_moment_is_started() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("script");
+    std::fs::write(&path, "#!/bin/sh\necho done\n").unwrap();
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let script = Process::words([path.display().to_string()]).quiet();
+    let held = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    let holder = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        drop(held);
+    });
+    assert_eq!(run(&script).stdout, "done");
+    holder.join().unwrap();
+    let _held = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    let error = script.run(&exec()).unwrap_err().to_string();
+    assert!(error.contains("Text file busy"), "{error}");
+}

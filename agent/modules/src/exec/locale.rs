@@ -3,11 +3,10 @@
 use std::path::Path;
 
 use machine::process::{Process, which};
+use machine::systemd::booted;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log, pyre};
-
-use crate::exec::service::providers::booted;
 
 state::exec_module! {
     /// Manage the locale of this machine and the available locales.

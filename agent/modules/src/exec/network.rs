@@ -6,12 +6,12 @@ use std::path::Path;
 use machine::fs;
 use machine::net::interfaces::{self, Address, Interface};
 use machine::process::{Process, which};
+use machine::systemd::booted;
 use state::exec::Exec;
 use state::module::Error;
 use value::glob::fnmatch;
 use value::{Map, Value, log};
 
-use crate::exec::service::providers::booted;
 use value::networks::{self, Network};
 
 state::exec_module! {

@@ -5,13 +5,14 @@ use std::path::Path;
 
 use machine::fs;
 use machine::process::{Output, Process, which};
+use machine::systemd::booted;
 use python::text;
 use state::exec::Exec;
 use state::facts::Inverse;
 use state::module::Error;
 use value::{Map, Value, log};
 
-use crate::exec::service::providers::{booted, systemd};
+use crate::exec::service::providers::systemd;
 
 /// The first version of systemd that does not read `/etc/sysctl.conf`.
 const READS_FOLDER: i64 = 207;

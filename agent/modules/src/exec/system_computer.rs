@@ -4,10 +4,9 @@ use std::path::Path;
 
 use machine::fs;
 use machine::process::{Process, which};
+use machine::systemd::booted;
 use state::exec::Exec;
 use state::module::Error;
-
-use crate::exec::service::providers::booted;
 
 const FILE: &str = "/etc/machine-info";
 

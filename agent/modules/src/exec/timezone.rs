@@ -4,13 +4,12 @@ use std::path::Path;
 
 use machine::fs;
 use machine::process::{Output, Process, which};
+use machine::systemd::booted;
 use python::text;
 use state::exec::Exec;
 use state::module::Error;
 use value::pyre::{Flags, Regex};
 use value::{Map, Value};
-
-use crate::exec::service::providers::booted;
 
 const LOCALTIME: &str = "/etc/localtime";
 const ZONES: &str = "/usr/share/zoneinfo";

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use machine::fs;
 use machine::process::{self, Line, Output, Process};
+use machine::systemd::booted;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log, watch};
@@ -12,7 +13,6 @@ use super::capabilities::{Holds, OnHold};
 use super::failed::Failed;
 use super::{Notation, Order, Packages, Provider, Wanted, downloads, listing, spec, targets};
 use crate::exec::pkg::inverse::PACKAGE;
-use crate::exec::service::providers::booted;
 
 /// The maximum time to wait for the lock of a package manager.
 const PATIENCE: Duration = Duration::from_secs(600);

@@ -8,10 +8,10 @@ pub(crate) mod systemd;
 mod sysvinit;
 
 use std::path::Path;
-use std::sync::OnceLock;
 
 use machine::fs;
 use machine::process::{Output, Process, which};
+use machine::systemd::booted;
 use rustix::fs::Access;
 use state::exec::Exec;
 use state::module::Error;
@@ -130,14 +130,6 @@ impl dyn Provider + '_ {
             action => self.actions().contains(&action),
         }
     }
-}
-
-/// Returns true where systemd started this system. This is checked once, because `systemctl mask
-/// --runtime` creates the same folder on other systems.
-#[must_use]
-pub(crate) fn booted() -> bool {
-    static BOOTED: OnceLock<bool> = OnceLock::new();
-    *BOOTED.get_or_init(|| Path::new("/run/systemd/system").exists())
 }
 
 /// Distributions on which Salt does not use its plain module: they have another one, or none.

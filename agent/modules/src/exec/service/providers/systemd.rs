@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 
 use machine::fs;
 use machine::process::{Output, Process, Stderr, which};
+use machine::systemd::booted;
 use rustix::fs::Access;
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, log};
 
-use super::{Boot, Provider, Units, Which, booted, folder, runlevel, runnable};
+use super::{Boot, Provider, Units, Which, folder, runlevel, runnable};
 
 /// systemd.
 pub(crate) struct Systemd;
