@@ -223,7 +223,7 @@ impl<'a> Service<'a> {
         };
         for name in names {
             match self.kwargs.get(name) {
-                Some(value) if providers::booted() => {
+                Some(value) if machine::systemd::booted() => {
                     passed.insert(*name, value.clone());
                 }
                 Some(_) => warnings.push(format!(
