@@ -136,11 +136,14 @@ pub trait Driver: Send + Sync {
         kwargs: &Map,
     ) -> Result<Option<Value>, Fault>;
 
-    /// Calls a function that needs no machine. Returns `None` if the cloud has no such function.
+    /// Calls a function that needs no machine. Returns `None` if the cloud has no such function. Some
+    /// clouds have none at all.
     ///
     /// # Errors
     /// When the cloud refuses.
-    fn function(&self, cx: &Exec, fun: &str, kwargs: &Map) -> Result<Option<Value>, Fault>;
+    fn function(&self, _cx: &Exec, _fun: &str, _kwargs: &Map) -> Result<Option<Value>, Fault> {
+        Ok(None)
+    }
 
     /// Lists what the cloud offers.
     ///

@@ -117,10 +117,6 @@ impl Driver for Saltify {
         }
     }
 
-    fn function(&self, _cx: &Exec, _fun: &str, _kwargs: &Map) -> Result<Option<Value>, Fault> {
-        Ok(None)
-    }
-
     fn offers(&self, _cx: &Exec, _offer: Offer) -> Result<Map, Fault> {
         Ok(Map::new())
     }

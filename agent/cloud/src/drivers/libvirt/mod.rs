@@ -334,10 +334,6 @@ impl Driver for Libvirt {
         Ok(Some(done))
     }
 
-    fn function(&self, _cx: &Exec, _fun: &str, _kwargs: &Map) -> Result<Option<Value>, Fault> {
-        Ok(None)
-    }
-
     fn offers(&self, cx: &Exec, offer: Offer) -> Result<Map, Fault> {
         if offer != Offer::Images {
             return Ok(Map::new());

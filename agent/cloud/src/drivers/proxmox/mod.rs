@@ -323,10 +323,6 @@ impl Driver for Proxmox {
         Ok(Some(done))
     }
 
-    fn function(&self, _cx: &Exec, _fun: &str, _kwargs: &Map) -> Result<Option<Value>, Fault> {
-        Ok(None)
-    }
-
     fn offers(&self, cx: &Exec, offer: Offer) -> Result<Map, Fault> {
         match offer {
             Offer::Images => {
