@@ -33,6 +33,18 @@ impl Leading {
         self.event_return.begin(&self.returners).await
     }
 
+    /// Begins the work of the leader of this term.
+    async fn lead(&self, reactor: &Reactor, term: u64) -> Result<Running, Error> {
+        let reactor = reactor.in_term(term).await?;
+        match self.alone(&reactor).await {
+            Ok(tasks) => Ok((term, reactor, tasks)),
+            Err(error) => {
+                reactor.stop().await;
+                Err(error)
+            }
+        }
+    }
+
     /// Works while this master leads the cluster, for as long as it runs.
     pub(super) async fn follow(&self, cluster: &Cluster, reactor: Arc<Reactor>) -> Infallible {
         reactor.set_leader(false);
@@ -52,13 +64,11 @@ impl Leading {
                     log::info(format_args!(
                         "This master leads the cluster (term {term}) and reacts to events"
                     ));
-                    let reactor = reactor.in_term(term);
-                    match self.alone(&reactor).await {
-                        Ok(tasks) => running = Some((term, reactor, tasks)),
+                    match self.lead(&reactor, term).await {
+                        Ok(begun) => running = Some(begun),
+                        // It leads no more, or leads again in a moment.
                         Err(error) => {
-                            // It leads no more, or leads again in a moment.
                             log::warning(format_args!("cannot begin to react to events: {error}"));
-                            reactor.stop().await;
                         }
                     }
                 }

@@ -96,12 +96,15 @@ impl Reactor {
         Self::with(Arc::default(), metrics, runs, store)
     }
 
-    /// Returns a reactor that takes the place of this one. Its reactions are void unless they get
-    /// into the log of the cluster in this term.
-    pub(crate) fn in_term(&self, term: u64) -> Arc<Self> {
+    /// Returns a reactor that takes the place of this one when this master leads the cluster. Its
+    /// reactions are void unless they get into the log of the cluster in this term.
+    ///
+    /// # Errors
+    /// When this master does not lead in this term any more, or the masters do not agree in time.
+    pub(crate) async fn in_term(&self, term: u64) -> Result<Arc<Self>, Error> {
         let (metrics, runs) = (self.metrics.clone(), self.runs.clone());
-        let store = runs.store.fenced(term);
-        Self::with(self.current.clone(), metrics, runs, store)
+        let store = runs.store.in_term(term).await?;
+        Ok(Self::with(self.current.clone(), metrics, runs, store))
     }
 
     fn with(current: Arc<Current>, metrics: Arc<Metrics>, runs: Runs, store: Store) -> Arc<Self> {

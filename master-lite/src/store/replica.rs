@@ -85,11 +85,24 @@ impl Store {
     }
 
     /// Returns a handle whose commands are void unless they get into the log in this term.
-    pub(crate) fn fenced(&self, term: u64) -> Self {
+    pub(super) fn fenced(&self, term: u64) -> Self {
         Self {
             fence: Some(term),
             ..self.clone()
         }
+    }
+
+    /// Returns a handle for the leader of this term: its commands are void unless they get into the
+    /// log in this term. A new leader has entries in its log that it has not applied yet, such as the
+    /// last reactions of the leader before it. This function waits until all of them are applied here,
+    /// so that the new leader does not repeat what they record.
+    ///
+    /// # Errors
+    /// When this master does not lead in this term any more, or the masters do not agree in time.
+    pub(crate) async fn in_term(&self, term: u64) -> Result<Self, Error> {
+        let store = self.fenced(term);
+        store.apply(Command::All(Vec::new())).await?;
+        Ok(store)
     }
 
     /// Returns whether the store has nothing that an administrator would miss: no key and no token.

@@ -237,16 +237,35 @@ fn a_leader_of_an_earlier_term_changes_no_key() {
     store.apply_blocking(offered("m1", 1)).unwrap();
     let term = group.status().term;
 
+    let refused = smol::block_on(store.in_term(term - 1)).err();
+    assert!(matches!(refused, Some(Error::NotAgreed(NotAgreed::Fenced))));
     let earlier = store.fenced(term - 1);
     let refused = earlier.apply_blocking(accepted("m1", 1)).unwrap_err();
     assert!(matches!(refused, Error::NotAgreed(NotAgreed::Fenced)));
     let key = store.key(&id("m1")).unwrap().unwrap();
     assert_eq!(key.state, KeyState::Pending);
 
-    let present = store.fenced(term);
+    let present = smol::block_on(store.in_term(term)).unwrap();
     present.apply_blocking(accepted("m1", 1)).unwrap();
     let key = store.key(&id("m1")).unwrap().unwrap();
     assert_eq!(key.state, KeyState::Accepted);
+}
+
+#[test]
+fn a_new_leader_has_applied_all_that_was_in_the_log_before_it_begins() {
+    let process = Process::default();
+    let master = process.start(1, &Settings::default());
+    let group = &master.journal.group;
+    smol::block_on(group.found(BTreeMap::from([(1, member(1))]))).unwrap();
+    let store = &master.world.store;
+    let Applied::Event { sequence, .. } = store.apply_blocking(event("my/tag", 0)).unwrap() else {
+        panic!("no event");
+    };
+    for number in 1..=500 {
+        smol::block_on(store.later(event("my/tag", number))).unwrap();
+    }
+    smol::block_on(store.in_term(group.status().term)).unwrap();
+    assert_eq!(store.events(sequence).unwrap().count(), 501);
 }
 
 #[test]

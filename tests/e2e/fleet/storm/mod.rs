@@ -137,6 +137,14 @@ fn storm() {
     check(&clients, &shared.path().join("reacted"), &masters);
 }
 
+/// Panics with a reason and the file in which the logs of the masters are.
+fn fail(masters: &Masters, why: &str) -> ! {
+    let logs: String = masters.all.iter().map(Fleet::logs).collect();
+    let path = std::env::temp_dir().join(format!("storm-{}.log", std::process::id()));
+    fs::write(&path, logs).unwrap();
+    panic!("{why}\nlogs of the masters: {}", path.display());
+}
+
 /// Waits until a condition holds, and panics with what is missing if it does not.
 fn soon(masters: &Masters, mut missing: impl FnMut() -> Vec<String>) {
     let began = Instant::now();
@@ -147,10 +155,7 @@ fn soon(masters: &Masters, mut missing: impl FnMut() -> Vec<String>) {
         }
         let is_late = began.elapsed() > CALM_MAX;
         if is_late {
-            let logs: String = masters.all.iter().map(Fleet::logs).collect();
-            let path = std::env::temp_dir().join(format!("storm-{}.log", std::process::id()));
-            fs::write(&path, logs).unwrap();
-            panic!("lost: {left:?}\nlogs of the masters: {}", path.display());
+            fail(masters, &format!("lost: {left:?}"));
         }
         std::thread::sleep(Duration::from_millis(500));
     }
@@ -175,12 +180,12 @@ fn check(clients: &Clients, reacted: &Path, masters: &Masters) {
         lost.map(|number| format!("event {number}")).collect()
     });
     soon(masters, || missing_returns(clients, &done));
-    for path in [&clients.ran, reacted] {
-        let twice: Vec<_> = counted(path)
-            .into_iter()
-            .filter(|(_, count)| *count > 1)
-            .collect();
-        assert!(twice.is_empty(), "done twice: {twice:?}");
+    for (what, path) in [("jobs", clients.ran.as_path()), ("reactions", reacted)] {
+        let counts = counted(path).into_iter();
+        let twice: Vec<_> = counts.filter(|(_, count)| *count > 1).collect();
+        if !twice.is_empty() {
+            fail(masters, &format!("{what} that were done twice: {twice:?}"));
+        }
     }
     let ran = counted(&clients.ran);
     let (pings, answers) = done.pings;
