@@ -140,6 +140,9 @@ impl Reactor {
     /// Stops to react to events. Reactions that have begun still finish, unless this master does not
     /// lead its cluster any more.
     pub(crate) async fn stop(&self) {
+        // First, because events that are ignored from now on must not count as done, and no reaction
+        // may begin.
+        self.store.close_fence().await;
         self.set_leader(false);
         let rules = std::mem::take(&mut *lock(&self.rules));
         for (_, task) in rules {

@@ -126,8 +126,8 @@ pub(crate) struct Store {
     shared: Arc<Shared>,
     /// The log from which all commands come, if several masters have this state.
     journal: Arc<OnceLock<replica::Journal>>,
-    /// The term in which the commands of this handle must get into the log, if that matters.
-    fence: Option<u64>,
+    /// The condition under which the commands of this handle count, if there is one.
+    fence: Option<replica::Fence>,
     _writer: Arc<Thread>,
 }
 
@@ -257,7 +257,7 @@ impl Store {
 
     async fn send(&self, command: Command, answer: Option<Sender<Answer>>) -> Result<(), Error> {
         if let Some(journal) = self.journal.get() {
-            return replica::propose(journal, &command, self.fence, answer).await;
+            return replica::propose(journal, &command, self.fence.as_ref(), answer).await;
         }
         let call = Call::Own(OwnCommand { command, answer });
         let sent = self.queue.send(call).await;

@@ -9,6 +9,7 @@ use cluster::core::{Control, Proposal};
 use cluster::raft::{Group, Machine, NotAgreed, Smol};
 use fjall::{Readable, Slice, Snapshot};
 use smol::channel::{Sender, bounded};
+use smol::lock::{RwLock, RwLockReadGuard};
 use value::channel;
 
 use super::backup::{Import, PIECE, ROW, put_row, read_row};
@@ -41,6 +42,25 @@ impl Journal {
     }
 }
 
+/// A condition for commands: they are void unless they get into the log in this term and are
+/// proposed before the fence is closed.
+#[derive(Clone)]
+pub(super) struct Fence {
+    term: u64,
+    is_closed: Arc<RwLock<bool>>,
+}
+
+impl Fence {
+    /// Keeps the fence from being closed while a command is proposed.
+    async fn enter(&self) -> Result<RwLockReadGuard<'_, bool>, Error> {
+        let is_closed = self.is_closed.read().await;
+        match *is_closed {
+            true => Err(Error::NotAgreed(NotAgreed::Fenced)),
+            false => Ok(is_closed),
+        }
+    }
+}
+
 /// Returns a command in the form in which the log contains it.
 ///
 /// # Errors
@@ -54,14 +74,18 @@ pub(crate) fn encoded(command: &Command) -> Result<Vec<u8>, String> {
 pub(super) async fn propose(
     journal: &Journal,
     command: &Command,
-    fence: Option<u64>,
+    fence: Option<&Fence>,
     answer: Option<Sender<Answer>>,
 ) -> Result<(), Error> {
+    let (term, _open) = match fence {
+        Some(fence) => (Some(fence.term), Some(fence.enter().await?)),
+        None => (None, None),
+    };
     if let Some(why) = (journal.minority)() {
         return Err(Error::Minority(why));
     }
     let bytes = encoded(command).map_err(|why| journal.error(NotAgreed::Failed(why)))?;
-    let begun = journal.group.begin(bytes, fence, AGREEMENT_MAX).await;
+    let begun = journal.group.begin(bytes, term, AGREEMENT_MAX).await;
     let begun = begun.map_err(|why| journal.error(why))?;
     let Some(answer) = answer else { return Ok(()) };
     let journal = journal.clone();
@@ -87,8 +111,20 @@ impl Store {
     /// Returns a handle whose commands are void unless they get into the log in this term.
     pub(super) fn fenced(&self, term: u64) -> Self {
         Self {
-            fence: Some(term),
+            fence: Some(Fence {
+                term,
+                is_closed: Arc::default(),
+            }),
             ..self.clone()
+        }
+    }
+
+    /// Makes all further commands of a handle of [`Store::in_term`], and of its clones, void. A master
+    /// may lose contact to the others and lead again in the same term: the commands of its first
+    /// time must not come between those of the second one.
+    pub(crate) async fn close_fence(&self) {
+        if let Some(fence) = &self.fence {
+            *fence.is_closed.write().await = true;
         }
     }
 

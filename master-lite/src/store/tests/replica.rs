@@ -252,6 +252,24 @@ fn a_leader_of_an_earlier_term_changes_no_key() {
 }
 
 #[test]
+fn a_leader_that_leads_again_in_its_term_is_not_disturbed_by_its_first_time() {
+    let process = Process::default();
+    let master = process.start(1, &Settings::default());
+    let group = &master.journal.group;
+    smol::block_on(group.found(BTreeMap::from([(1, member(1))]))).unwrap();
+    let store = &master.world.store;
+    store.apply_blocking(event("my/tag", 0)).unwrap();
+    let term = group.status().term;
+    let first = smol::block_on(store.in_term(term)).unwrap();
+    let clone = first.clone();
+    smol::block_on(first.close_fence());
+    let second = smol::block_on(store.in_term(term)).unwrap();
+    let refused = clone.apply_blocking(event("my/tag", 1)).unwrap_err();
+    assert!(matches!(refused, Error::NotAgreed(NotAgreed::Fenced)));
+    second.apply_blocking(event("my/tag", 2)).unwrap();
+}
+
+#[test]
 fn a_new_leader_has_applied_all_that_was_in_the_log_before_it_begins() {
     let process = Process::default();
     let master = process.start(1, &Settings::default());
