@@ -44,6 +44,11 @@ pub trait Actor: Send + Sync + 'static {
     /// Returns true if reactions are only observed.
     fn is_observing(&self) -> bool;
 
+    /// Returns true if another master has taken over all reactions that have not ended.
+    fn is_replaced(&self) -> bool {
+        false
+    }
+
     /// Returns the context that templates are rendered in. This may take a while.
     fn context(self: &Arc<Self>) -> Exec;
 
@@ -368,6 +373,11 @@ pub fn not_kept(rule: &str, why: &str) {
 pub async fn finish<A: Actor>(actor: &Arc<A>, reaction: Reaction, is_synced: bool) {
     let is_good = reaction.state == State::Done;
     let (rule, tag, sequence) = (&reaction.rule, &reaction.tag, reaction.place.sequence);
+    if actor.is_replaced() {
+        return log::info(format_args!(
+            "the reaction of the rule {rule} to the event {sequence} ({tag}) is left to the next leader"
+        ));
+    }
     let result = reaction.state.as_str();
     log::debug(format_args!(
         "the reaction of the rule {rule} to the event {sequence} ({tag}) has ended: {result}"

@@ -16,7 +16,7 @@ use crate::jobs::minions::Minions;
 use crate::jobs::waiting::Waiting;
 use crate::metrics::Metrics;
 use crate::reactor::{self, Current};
-use crate::store::{Cache, Command, Error, KeyState, Store, now_ms};
+use crate::store::{Cache, Error, KeyState, Store, now_ms};
 
 /// The content type of Prometheus' text format.
 const KIND: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -115,8 +115,8 @@ impl Page {
     /// Answers whether the master can store events and jobs: the store has to answer in time.
     async fn ready(&self) -> Result<Answer, Refusal> {
         let store = &self.measured.store;
-        let why = match within(READY, store.apply(Command::All(Vec::new()))).await {
-            Some(Ok(_)) => return Ok(Answer::good(TEXT, "ok\n")),
+        let why = match within(READY, store.barrier()).await {
+            Some(Ok(())) => return Ok(Answer::good(TEXT, "ok\n")),
             Some(Err(error)) => error.to_string(),
             None => format!("the store has not answered within {} s", READY.as_secs()),
         };

@@ -36,6 +36,10 @@ impl Actor for Reactor {
         self.is_observing.load(Ordering::Relaxed)
     }
 
+    fn is_replaced(&self) -> bool {
+        self.store.is_fence_closed()
+    }
+
     fn context(self: &Arc<Self>) -> Exec {
         let Limits { refresh, .. } = self.limits();
         let make = || self.runners().context(false);

@@ -108,7 +108,7 @@ impl Reactor {
     }
 
     fn with(current: Arc<Current>, metrics: Arc<Metrics>, runs: Runs, store: Store) -> Arc<Self> {
-        let (opts, jobs, events) = (runs.opts.clone(), runs.jobs.clone(), runs.events.clone());
+        let (opts, jobs) = (runs.opts.clone(), runs.jobs.clone());
         let reactor = Arc::new(Self {
             current: current.clone(),
             rules: Mutex::default(),
@@ -122,8 +122,9 @@ impl Reactor {
             templates: Templates::default(),
             limits: Limits::from_opts(&opts),
             opts,
+            // What a reactor reports is void as well when the next leader reacts.
+            events: Events::new(store.clone()),
             store,
-            events,
             metrics,
             jobs,
             runs,
@@ -325,7 +326,7 @@ impl Reactor {
         // Rows that were queued without a sync are on the disk when this command is.
         let until = Instant::now() + REPLAY_MAX;
         loop {
-            self.store.apply(Command::All(Vec::new())).await?;
+            self.store.barrier().await?;
             let reaction = known(self.store.reaction(place)?);
             let is_over = reaction.as_ref().is_none_or(|one| one.state.is_final());
             if is_over || Instant::now() > until {

@@ -1,6 +1,5 @@
 //! The rows of a store as bytes of a backup, and the store that is made of them.
 
-use std::fs::File;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -216,7 +215,7 @@ impl Import {
 ///
 /// # Errors
 /// Returns an error if another process holds the lock.
-pub(crate) fn lock(folder: &Path) -> Result<Option<File>, Error> {
+pub(crate) fn lock(folder: &Path) -> Result<Option<disk::Lock>, Error> {
     match folder.exists() {
         true => disk::take_lock(folder, Duration::ZERO).map(Some),
         false => Ok(None),

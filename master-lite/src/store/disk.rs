@@ -38,6 +38,18 @@ const SEALED_MAX: usize = 2;
 /// begins to wait at 20.
 const RUNS_MAX: usize = 16;
 
+/// The lock of a store's folder. The kernel releases it however its holder ends.
+pub(crate) struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Without this call, a child process that has not called `exec` yet would still hold the lock.
+        if let Err(error) = self.0.unlock() {
+            value::log::warning(format_args!("cannot unlock the store: {error}"));
+        }
+    }
+}
+
 /// The open tables.
 pub(super) struct Disk {
     database: Database,
@@ -140,7 +152,7 @@ fn table_options(limits: &Limits) -> KeyspaceCreateOptions {
 /// Creates the folder if it does not exist, readable by its owner only, takes its lock, and checks
 /// its format. A folder of a newer format is not changed. Nothing is read before the lock is held:
 /// files that another process is just creating look like leftovers.
-pub(super) fn prepare(folder: &Path, wait: Duration) -> Result<File, Error> {
+pub(super) fn prepare(folder: &Path, wait: Duration) -> Result<Lock, Error> {
     let fail = |source: &io::Error| Error::io(folder, source);
     let mut builder = DirBuilder::new();
     let made = builder.recursive(true).mode(0o700).create(folder);
@@ -164,9 +176,8 @@ pub(super) fn prepare(folder: &Path, wait: Duration) -> Result<File, Error> {
     Ok(lock)
 }
 
-/// Takes the lock, which the kernel releases however its holder ends. Waits for another holder no
-/// longer than `wait`.
-pub(super) fn take_lock(folder: &Path, wait: Duration) -> Result<File, Error> {
+/// Takes the lock. Waits for another holder no longer than `wait`.
+pub(super) fn take_lock(folder: &Path, wait: Duration) -> Result<Lock, Error> {
     let path = folder.join("lock");
     let mut options = OpenOptions::new();
     options.read(true).append(true).create(true).mode(0o600);
@@ -197,7 +208,7 @@ pub(super) fn take_lock(folder: &Path, wait: Duration) -> Result<File, Error> {
     if let Err(error) = told {
         value::log::warning(format_args!("cannot write to {}: {error}", path.display()));
     }
-    Ok(lock)
+    Ok(Lock(lock))
 }
 
 /// Logs which process holds the store.
@@ -364,4 +375,19 @@ fn renew_journal(tables: &Path) -> io::Result<()> {
         rustix::fs::unlink(&path)?;
     }
     synced()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_is_released_although_a_new_process_still_has_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = take_lock(folder.path(), Duration::ZERO).unwrap();
+        let inherited = lock.0.try_clone().unwrap();
+        drop(lock);
+        take_lock(folder.path(), Duration::ZERO).unwrap();
+        drop(inherited);
+    }
 }

@@ -36,7 +36,6 @@ mod waiting;
 mod watch;
 mod writer;
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
@@ -166,7 +165,7 @@ struct Thread {
     queue: Sender<Call>,
     handle: Mutex<Option<JoinHandle<()>>>,
     /// The store's lock, which is released after the writer has ended.
-    _lock: File,
+    _lock: disk::Lock,
 }
 
 impl Store {
@@ -253,6 +252,15 @@ impl Store {
     /// in the queue.
     pub(crate) async fn later(&self, command: Command) -> Result<(), Error> {
         self.send(command, None).await
+    }
+
+    /// Waits until all earlier commands of this handle are applied here and durable. In a cluster,
+    /// a majority of the masters has them too.
+    ///
+    /// # Errors
+    /// When that did not happen in time, or the handle's commands are void.
+    pub(crate) async fn barrier(&self) -> Result<(), Error> {
+        self.apply(Command::All(Vec::new())).await.map(|_| ())
     }
 
     async fn send(&self, command: Command, answer: Option<Sender<Answer>>) -> Result<(), Error> {

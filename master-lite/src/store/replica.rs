@@ -45,19 +45,38 @@ impl Journal {
 /// A condition for commands: they are void unless they get into the log in this term and are
 /// proposed before the fence is closed.
 #[derive(Clone)]
-pub(super) struct Fence {
-    term: u64,
+pub(crate) struct Fence {
+    pub(crate) term: u64,
     is_closed: Arc<RwLock<bool>>,
 }
 
 impl Fence {
+    pub(crate) fn new(term: u64) -> Self {
+        Self {
+            term,
+            is_closed: Arc::default(),
+        }
+    }
+
     /// Keeps the fence from being closed while a command is proposed.
-    async fn enter(&self) -> Result<RwLockReadGuard<'_, bool>, Error> {
+    ///
+    /// # Errors
+    /// When it is closed.
+    pub(crate) async fn enter(&self) -> Result<RwLockReadGuard<'_, bool>, NotAgreed> {
         let is_closed = self.is_closed.read().await;
         match *is_closed {
-            true => Err(Error::NotAgreed(NotAgreed::Fenced)),
+            true => Err(NotAgreed::Fenced),
             false => Ok(is_closed),
         }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.is_closed.try_read().is_none_or(|is_closed| *is_closed)
+    }
+
+    /// Makes all further commands void, and waits for those that are proposed at present.
+    pub(crate) async fn close(&self) {
+        *self.is_closed.write().await = true;
     }
 }
 
@@ -78,7 +97,10 @@ pub(super) async fn propose(
     answer: Option<Sender<Answer>>,
 ) -> Result<(), Error> {
     let (term, _open) = match fence {
-        Some(fence) => (Some(fence.term), Some(fence.enter().await?)),
+        Some(fence) => (
+            Some(fence.term),
+            Some(fence.enter().await.map_err(Error::NotAgreed)?),
+        ),
         None => (None, None),
     };
     if let Some(why) = (journal.minority)() {
@@ -111,10 +133,7 @@ impl Store {
     /// Returns a handle whose commands are void unless they get into the log in this term.
     pub(super) fn fenced(&self, term: u64) -> Self {
         Self {
-            fence: Some(Fence {
-                term,
-                is_closed: Arc::default(),
-            }),
+            fence: Some(Fence::new(term)),
             ..self.clone()
         }
     }
@@ -124,8 +143,13 @@ impl Store {
     /// time must not come between those of the second one.
     pub(crate) async fn close_fence(&self) {
         if let Some(fence) = &self.fence {
-            *fence.is_closed.write().await = true;
+            fence.close().await;
         }
+    }
+
+    /// Returns whether the fence of this handle is closed, or just being closed.
+    pub(crate) fn is_fence_closed(&self) -> bool {
+        self.fence.as_ref().is_some_and(Fence::is_closed)
     }
 
     /// Returns a handle for the leader of this term: its commands are void unless they get into the
@@ -137,7 +161,7 @@ impl Store {
     /// When this master does not lead in this term any more, or the masters do not agree in time.
     pub(crate) async fn in_term(&self, term: u64) -> Result<Self, Error> {
         let store = self.fenced(term);
-        store.apply(Command::All(Vec::new())).await?;
+        store.barrier().await?;
         Ok(store)
     }
 

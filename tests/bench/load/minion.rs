@@ -33,6 +33,21 @@ struct Sending {
     last: u64,
 }
 
+impl Sending {
+    /// Goes back to the last durable event: those after it are sent again over a new connection.
+    fn reconnected(&mut self, durable: u64, shared: &Shared) {
+        self.last = self.last.max(durable);
+        self.acked(durable, shared);
+        self.sent = self.acked;
+    }
+
+    /// Notes that all events up to a number are durable.
+    fn acked(&mut self, durable: u64, shared: &Shared) {
+        shared.acked(durable.saturating_sub(self.acked));
+        self.acked = self.acked.max(durable);
+    }
+}
+
 /// Returns the first message of a minion.
 pub(crate) fn hello(name: &str, number: usize) -> Result<Hello, Box<dyn Error>> {
     Ok(Hello {
@@ -99,39 +114,38 @@ impl Minion {
 
     /// Does the same for a connected minion.
     pub(crate) async fn go_on(mut self, mut link: Link, mut welcome: Welcome) {
-        loop {
-            self.shared.came();
-            self.serve(link, welcome.durable).await;
-            self.shared.went();
-            (link, welcome) = self.connect().await;
-        }
-    }
-
-    async fn serve(&self, mut link: Link, durable: u64) {
-        let handle = link.handle();
+        let durable = welcome.durable;
         let mut sending = Sending {
             sent: durable,
             acked: durable,
             last: durable,
         };
         loop {
+            self.shared.came();
+            sending.reconnected(welcome.durable, &self.shared);
+            self.serve(link, &mut sending).await;
+            self.shared.went();
+            (link, welcome) = self.connect().await;
+        }
+    }
+
+    async fn serve(&self, mut link: Link, sending: &mut Sending) {
+        let handle = link.handle();
+        loop {
+            if self.fill(&handle, sending).await.is_err() {
+                return;
+            }
             let order = async { Ok(self.orders.recv().await.ok()) };
             let incoming = async { link.next().await.map(Err) };
             let next = or(async { order.await.map(Ok) }, incoming).await;
             match next {
                 Ok(Ok(Some(count))) => sending.last += count as u64,
-                Ok(Err(Incoming::Ack(sequence))) => {
-                    self.shared.acked(sequence.saturating_sub(sending.acked));
-                    sending.acked = sequence.max(sending.acked);
-                }
+                Ok(Err(Incoming::Ack(sequence))) => sending.acked(sequence, &self.shared),
                 Ok(Err(Incoming::Question(question))) => {
                     smol::spawn(answer(*question, handle.clone())).detach();
                 }
                 Ok(Err(_)) => {}
                 Ok(Ok(None)) | Err(_) => return,
-            }
-            if self.fill(&handle, &mut sending).await.is_err() {
-                return;
             }
         }
     }

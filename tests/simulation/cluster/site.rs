@@ -39,6 +39,18 @@ pub enum Sabotage {
         reason = "only one of the two simulations has leaders that propose"
     )]
     NoFence,
+    /// A new leader reads its state before it has applied the log of the leaders before it.
+    #[allow(
+        dead_code,
+        reason = "only one of the two simulations has leaders that propose"
+    )]
+    NoBarrier,
+    /// Proposals of a leader take effect after it has stopped, when it leads again in the same term.
+    #[allow(
+        dead_code,
+        reason = "only one of the two simulations has leaders that propose"
+    )]
+    OpenFence,
 }
 
 /// The state of a machine's master. It outlives the processes of the machine, and clones share it.
@@ -217,16 +229,14 @@ pub async fn propose<S: State>(
     master: Process,
     group: Masters<S>,
     command: Vec<u8>,
-    fence: Option<u64>,
 ) -> Proposed<S> {
     let sabotage = site.lock().unwrap().sabotage;
     let repeats = sabotage == Some(Sabotage::NoDuplicatesFound);
-    let fence = fence.filter(|_| sabotage != Some(Sabotage::NoFence));
     let (sender, result) = Answers::channel();
     world::spawn_on(master, async move {
-        let mut result = group.propose(command.clone(), fence, PATIENCE).await;
+        let mut result = group.propose(command.clone(), None, PATIENCE).await;
         if repeats && matches!(result, Err(NotAgreed::Unknown)) {
-            result = group.propose(command, fence, PATIENCE).await;
+            result = group.propose(command, None, PATIENCE).await;
         }
         let _ = sender.send(result);
     });

@@ -79,7 +79,7 @@ impl Registers {
     /// known.
     async fn operate(&self, master: Process, group: Masters<Book>, write: Write) -> bool {
         let called = world::now();
-        let result = site::propose(&self.site, master, group, Book::command(write), None).await;
+        let result = site::propose(&self.site, master, group, Book::command(write)).await;
         let operation = |returned| Operation {
             number: write.operation,
             called,

@@ -7,10 +7,10 @@
 //! same rows, and the clients have seen one order of what happened to each key, token, job,
 //! orchestration and ring.
 //!
-//! To see that the checks find something, the cluster is broken in six ways, and each must be found.
+//! To see that the checks find something, the cluster is broken in eight ways, and each must be found.
 //!
 //! usage: simulation; `PINCH_SEEDS` says how many (300), `PINCH_SEED` which one is the first (0),
-//! `PINCH_SABOTAGE` breaks the cluster (1 to 6). With `PINCH_MINIONS`, that many minions enrol and
+//! `PINCH_SABOTAGE` breaks the cluster (1 to 8). With `PINCH_MINIONS`, that many minions enrol and
 //! return one job instead ([`many`])
 #![allow(
     clippy::indexing_slicing,
@@ -64,13 +64,15 @@ use site::Sabotage;
 const SEEDS: u64 = 300;
 /// The number of seeds among which each sabotage must be found.
 const SABOTAGE_SEEDS: u64 = 400;
-const SABOTAGES: [Sabotage; 6] = [
+const SABOTAGES: [Sabotage; 8] = [
     Sabotage::AcknowledgedBeforeSync,
     Sabotage::LeaderRestored,
     Sabotage::EmptyDiskUnderOldNumber,
     Sabotage::CutBeforeSync,
     Sabotage::NoDuplicatesFound,
     Sabotage::NoFence,
+    Sabotage::NoBarrier,
+    Sabotage::OpenFence,
 ];
 
 fn main() -> ExitCode {

@@ -128,7 +128,7 @@ impl Many {
         command: &Command,
     ) -> Option<Result<Applied, NotAgreed>> {
         let bytes = encoded(command).unwrap();
-        let proposed = site::propose(&self.site, master, group, bytes, None);
+        let proposed = site::propose(&self.site, master, group, bytes);
         proposed.await.ok()
     }
 

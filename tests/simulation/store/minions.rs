@@ -53,7 +53,7 @@ pub(crate) async fn live(fleet: Fleet, number: usize) {
             bound: Map::new(),
             replace: true,
         };
-        let accepted = fleet.propose(master, group, &accepted, None).await;
+        let accepted = fleet.propose(master, group, &accepted).await;
         if matches!(accepted, Some(Ok(_))) {
             break;
         }
@@ -108,7 +108,7 @@ async fn sends(
             origin,
         },
     };
-    let durable = match fleet.propose(master, group, &command, None).await {
+    let durable = match fleet.propose(master, group, &command).await {
         Some(Ok(
             Applied::Event { durable, .. }
             | Applied::Returned { durable }

@@ -1,5 +1,6 @@
 //! The reactors: the leader reacts to each event of a minion with one event. As in the master, the
-//! reaction's row and its effect are one command, which is void in later terms.
+//! reaction's row and its effect are one command, which is void in later terms, and after the reactor
+//! was stopped.
 
 use std::time::Duration;
 
@@ -10,8 +11,9 @@ use value::Map;
 use crate::acts;
 use crate::machine::Stored;
 use crate::minions;
-use crate::site::Masters;
-use crate::store::{Applied, Command, Store};
+use crate::site::{Masters, PATIENCE, Sabotage};
+use crate::store::replica::{Fence, encoded};
+use crate::store::{Applied, Command, Event, Store};
 use crate::story::{Chosen, Fleet, at_ms};
 use crate::world::{self, Process};
 
@@ -28,7 +30,17 @@ pub(crate) fn place(sequence: u64) -> Place {
     }
 }
 
-/// Reacts to events while a master leads, until it ends.
+/// A reactor: the events to which a master reacts while it leads.
+#[derive(Clone)]
+struct Reactor {
+    fleet: Fleet,
+    master: Process,
+    group: Masters<Stored>,
+    store: Store,
+    fence: Fence,
+}
+
+/// Reacts to events whenever a master leads, until it ends.
 pub(crate) async fn follow(fleet: Fleet, master: Process) {
     loop {
         world::sleep(Duration::from_millis(30)).await;
@@ -36,18 +48,16 @@ pub(crate) async fn follow(fleet: Fleet, master: Process) {
         let Some(Chosen { group, store, .. }) = chosen else {
             continue;
         };
-        let term = term(&group);
-        // When it is applied here, so is every command of the earlier terms that ever will be.
-        let barrier = Command::All(Vec::new());
-        let leads = group.raft().is_leader()
-            && matches!(
-                fleet
-                    .propose(master, group.clone(), &barrier, Some(term))
-                    .await,
-                Some(Ok(_))
-            );
-        if leads {
-            lead(&fleet, (master, &group), &store, term).await;
+        let reactor = Reactor {
+            fleet: fleet.clone(),
+            master,
+            fence: Fence::new(term(&group)),
+            group,
+            store,
+        };
+        if reactor.leads() && reactor.has_applied_log().await {
+            world::spawn_on(master, reactor.clone().react());
+            reactor.stop_later().await;
         }
     }
 }
@@ -57,27 +67,66 @@ fn term(group: &Masters<Stored>) -> u64 {
     metrics.borrow_watched().current_term
 }
 
-/// Reacts to events until an effect is not known to be done.
-async fn lead(
-    fleet: &Fleet,
-    (master, group): (Process, &Masters<Stored>),
-    store: &Store,
-    term: u64,
-) {
-    let mut next = store.cursor(CURSOR).unwrap().unwrap_or(0);
-    while group.raft().is_leader() && self::term(group) == term {
-        let events = store.events(next).unwrap();
-        let wanted = events
-            .map(Result::unwrap)
-            .find(|event| event.tag.starts_with(minions::TAG));
-        let Some(event) = wanted else {
-            world::sleep(Duration::from_millis(30)).await;
-            continue;
+impl Reactor {
+    fn leads(&self) -> bool {
+        self.group.raft().is_leader() && term(&self.group) == self.fence.term
+    }
+
+    /// Waits until every command of the earlier terms that ever will be applied is applied here.
+    async fn has_applied_log(&self) -> bool {
+        let barrier = Command::All(Vec::new());
+        self.fleet.sabotage() == Some(Sabotage::NoBarrier) || self.propose(&barrier).await.is_some()
+    }
+
+    /// Proposes a command, which is void in later terms and after the reactor was stopped. Returns
+    /// `None` if it is not known to be done.
+    async fn propose(&self, command: &Command) -> Option<Applied> {
+        let fence = Some(self.fence.term);
+        let fence = fence.filter(|_| self.fleet.sabotage() != Some(Sabotage::NoFence));
+        let begun = {
+            let _open = self.fence.enter().await.ok()?;
+            let bytes = encoded(command).unwrap();
+            self.group.begin(bytes, fence, PATIENCE).await.ok()?
         };
-        next = event.sequence + 1;
-        if store.reaction(place(event.sequence)).unwrap().is_some() {
-            continue;
+        begun.recv().await.ok()?.ok()
+    }
+
+    /// Stops the reactor when its master does not lead any more, or at any time before, as a master
+    /// does that has lost contact to the others: it may lead again in the same term.
+    async fn stop_later(&self) {
+        let until = world::now() + Duration::from_millis(world::below(2000));
+        while self.leads() && world::now() < until {
+            world::sleep(Duration::from_millis(30)).await;
         }
+        if self.fleet.sabotage() != Some(Sabotage::OpenFence) {
+            self.fence.close().await;
+        }
+    }
+
+    /// Reacts to events until an effect is not known to be done.
+    async fn react(self) {
+        let mut next = self.store.cursor(CURSOR).unwrap().unwrap_or(0);
+        while self.leads() {
+            let events = self.store.events(next).unwrap();
+            let wanted = events
+                .map(Result::unwrap)
+                .find(|event| event.tag.starts_with(minions::TAG));
+            let Some(event) = wanted else {
+                world::sleep(Duration::from_millis(30)).await;
+                continue;
+            };
+            next = event.sequence + 1;
+            let known = self.store.reaction(place(event.sequence)).unwrap();
+            // If it is not known to be done, it may still be. The next command that is done shows that
+            // it was, or never will be.
+            if known.is_none() && !self.react_to(&event, next).await {
+                return;
+            }
+        }
+    }
+
+    /// Reacts to an event. Returns whether that is known to be done.
+    async fn react_to(&self, event: &Event, next: u64) -> bool {
         // The time in which a master renders the rule's files.
         world::sleep(Duration::from_millis(world::below(40))).await;
         let effect = format!("{EFFECT}{}", event.sequence);
@@ -86,19 +135,12 @@ async fn lead(
                 place: place(event.sequence),
                 row: Some(Map::new().with("state", "done")),
             },
-            acts::event(effect, Map::new(), at_ms(master)),
+            acts::event(effect, Map::new(), at_ms(self.master)),
             Command::Cursor {
                 name: CURSOR.to_owned(),
                 sequence: Some(next),
             },
         ]);
-        match fleet
-            .propose(master, group.clone(), &command, Some(term))
-            .await
-        {
-            Some(Ok(Applied::All(_))) => {}
-            // It may still be done. The next command that is done shows that it was, or never will be.
-            _ => return,
-        }
+        matches!(self.propose(&command).await, Some(Applied::All(_)))
     }
 }

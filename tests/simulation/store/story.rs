@@ -9,7 +9,7 @@ use cluster::raft::NotAgreed;
 use crate::acts::{self, Act, CLAIM, Call, Known, Thing, USES};
 use crate::check::Operation;
 use crate::machine::Stored;
-use crate::site::{self, Masters, Shared, Story};
+use crate::site::{self, Masters, Sabotage, Shared, Story};
 use crate::store::replica::encoded;
 use crate::store::{Applied, Command, Store};
 use crate::world::{self, Process};
@@ -58,6 +58,10 @@ impl Fleet {
         self.site.lock().unwrap().is_over
     }
 
+    pub(crate) fn sabotage(&self) -> Option<Sabotage> {
+        self.site.lock().unwrap().sabotage
+    }
+
     /// Returns the masters that run.
     pub(crate) fn running(&self) -> Vec<Chosen> {
         let site = self.site.lock().unwrap();
@@ -90,10 +94,9 @@ impl Fleet {
         master: Process,
         group: Masters<Stored>,
         command: &Command,
-        fence: Option<u64>,
     ) -> Option<Result<Applied, NotAgreed>> {
         let bytes = encoded(command).unwrap();
-        let proposed = site::propose(&self.site, master, group, bytes, fence);
+        let proposed = site::propose(&self.site, master, group, bytes);
         proposed.await.ok()
     }
 
@@ -124,7 +127,7 @@ impl Fleet {
         };
         let called = world::now();
         let command = call.command(number, at_ms(master));
-        let result = self.propose(master, group, &command, None).await;
+        let result = self.propose(master, group, &command).await;
         let operation = |returned| Operation {
             number,
             called,

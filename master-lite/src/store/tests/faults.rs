@@ -2,6 +2,7 @@
 //! ignored tests, which do nothing unless the parent gives them a folder.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command as Process, Stdio};
 use std::time::{Duration, Instant, SystemTime};

@@ -262,7 +262,9 @@ fn a_leader_that_leads_again_in_its_term_is_not_disturbed_by_its_first_time() {
     let term = group.status().term;
     let first = smol::block_on(store.in_term(term)).unwrap();
     let clone = first.clone();
+    assert!(!clone.is_fence_closed());
     smol::block_on(first.close_fence());
+    assert!(clone.is_fence_closed());
     let second = smol::block_on(store.in_term(term)).unwrap();
     let refused = clone.apply_blocking(event("my/tag", 1)).unwrap_err();
     assert!(matches!(refused, Error::NotAgreed(NotAgreed::Fenced)));
