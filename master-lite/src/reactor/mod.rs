@@ -122,7 +122,7 @@ impl Reactor {
             templates: Templates::default(),
             limits: Limits::from_opts(&opts),
             opts,
-            // What a reactor reports is void as well when the next leader reacts.
+            // The events of a reactor have its fence: the next leader reports its reactions itself.
             events: Events::new(store.clone()),
             store,
             metrics,
