@@ -14,7 +14,7 @@ use crate::causes::Causes;
 use crate::high::{Compiled, compile};
 use crate::reaction::{Chunk, Reaction, State};
 use crate::rule::Rule;
-use crate::{Event, Limits, Place, tell_failure};
+use crate::{Event, Limits, Place, machine_ms, tell_failure};
 
 /// The state of a chunk after its call, and a comment.
 pub type Outcome = (State, String);
@@ -43,6 +43,11 @@ pub trait Actor: Send + Sync + 'static {
 
     /// Returns true if reactions are only observed.
     fn is_observing(&self) -> bool;
+
+    /// Returns the current time in milliseconds since 1970.
+    fn now_ms(&self) -> u64 {
+        machine_ms()
+    }
 
     /// Returns true if another master has taken over all reactions that have not ended.
     fn is_replaced(&self) -> bool {
@@ -273,7 +278,7 @@ async fn rendered<A: Actor, T: Send + Sync + 'static>(
         rule: rule.number(),
         sequence: event.sequence,
     };
-    let mut reaction = Reaction::new(place, &rule.glob, event, generation);
+    let mut reaction = Reaction::new(place, &rule.glob, event, generation, actor.now_ms());
     let most = actor.limits().loop_max;
     if generation > most + u64::from(event.tag == crate::ERROR) {
         reaction.faults.push(format!(
@@ -355,9 +360,12 @@ async fn perform<A: Actor>(actor: &Arc<A>, reaction: Reaction) {
     actor.await_returns(reaction).await;
 }
 
-/// Stores a reaction. If that fails, the failure is logged and the reaction continues.
+/// Stores a reaction. If that fails, the failure is logged and the reaction continues, unless another
+/// master has taken it over.
 pub async fn keep<A: Actor>(actor: &A, reaction: &Reaction, is_synced: bool) {
-    if let Err(error) = actor.keep(reaction, is_synced).await {
+    if let Err(error) = actor.keep(reaction, is_synced).await
+        && !actor.is_replaced()
+    {
         not_kept(&reaction.rule, &error);
     }
 }

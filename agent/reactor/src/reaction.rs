@@ -1,7 +1,5 @@
 //! [`Reaction`]: the stored result of a rule and an event, chunk by chunk.
 
-use std::time::SystemTime;
-
 use state::compile::Plan;
 use state::low::RequisiteKind;
 use value::{Map, Value, jid};
@@ -121,15 +119,13 @@ pub struct Reaction {
 }
 
 impl Reaction {
-    /// Creates a reaction without chunks.
-    pub fn new(place: Place, rule: &str, event: &Event, generation: u64) -> Self {
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let now = since.unwrap_or_default().as_millis();
+    /// Creates a reaction without chunks, which begins at a time in milliseconds since 1970.
+    pub fn new(place: Place, rule: &str, event: &Event, generation: u64, began_ms: u64) -> Self {
         Self {
             place,
             rule: rule.to_owned(),
             tag: event.tag.clone(),
-            began_ms: u64::try_from(now).unwrap_or(u64::MAX),
+            began_ms,
             state: State::Begun,
             generation,
             faults: Vec::new(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use modules::state_run::orchestrate;
+use modules::state_run::orchestrate::{self, RunnerResult};
 use reactor::call::{Client, Local};
 use reactor::{
     Actor, Board, Call, Causes, Limits, Outcome, Place, Reaction, Rule, State, USER, failed,
@@ -17,7 +17,7 @@ use wire::{Id, Publish};
 
 use super::{COMING_BACK, Reactor, returns};
 use crate::jobs::{JobEvent, NoReturn, Published, Recipients, job_commands};
-use crate::store::{self, Command, Event};
+use crate::store::{self, Command, Event, now_ms};
 
 /// Room for one reaction. Everything that works on the reaction holds a clone, including a thread
 /// whose result is not awaited any more.
@@ -34,6 +34,10 @@ impl Actor for Reactor {
 
     fn is_observing(&self) -> bool {
         self.is_observing.load(Ordering::Relaxed)
+    }
+
+    fn now_ms(&self) -> u64 {
+        now_ms()
     }
 
     fn is_replaced(&self) -> bool {
@@ -94,35 +98,56 @@ fn kept(reaction: &Reaction) -> Command {
 }
 
 /// Stores that a chunk has begun, together with the given commands. When this returns, all of that
-/// is on the disk, and the effect may follow.
+/// is on the disk, and the effect may follow. While the masters of a cluster do not agree, this waits
+/// for them, or for the next leader: a reaction must not fail because of that.
 async fn begin(
     reactor: &Reactor,
     board: &Board,
     at: usize,
     commands: Vec<Command>,
 ) -> Result<(), String> {
-    let begun = {
-        let reaction = board.begun(at).await;
-        let mut all = vec![kept(&reaction)];
-        all.extend(commands);
-        reactor.store.begin(Command::All(all)).await
-    };
-    let done = begun.map_err(|error| error.to_string())?.done().await;
-    let done = done.map_err(|error| error.to_string())?;
-    done.rejection()
-        .map_or(Ok(()), |refusal| Err(refusal.to_string()))
+    let reaction = board.begun(at).await;
+    let mut all = vec![kept(&reaction)];
+    all.extend(commands);
+    loop {
+        match reactor.store.apply(Command::All(all.clone())).await {
+            Ok(applied) => {
+                let refusal = applied.rejection();
+                return refusal.map_or(Ok(()), |refusal| Err(refusal.to_string()));
+            }
+            Err(error) if error.is_undecided() => {}
+            Err(error) => return Err(error.to_string()),
+        }
+        let is_stored = reactor.has_begun(&reaction, at).await;
+        if is_stored.map_err(|error| error.to_string())? {
+            return Ok(());
+        }
+    }
 }
 
 impl Reactor {
+    /// Returns whether it is stored that a chunk has begun, once that is decided.
+    async fn has_begun(&self, reaction: &Reaction, at: usize) -> Result<bool, store::Error> {
+        self.store.decided().await?;
+        let (store, place) = (self.store.clone(), reaction.place);
+        let row = smol::unblock(move || store.reaction(place)).await?;
+        let stored = row.and_then(|row| Reaction::from_row(place, &row));
+        let begun = |of: &Reaction| of.chunks.get(at).map(|chunk| chunk.begun);
+        Ok(stored.is_some_and(|stored| begun(&stored) == begun(reaction)))
+    }
+
     /// Queues a reaction's row without waiting for the disk. A failure is logged.
     async fn keep_behind(&self, command: Command, rule: &str) -> Result<(), store::Error> {
         let (begun, rule) = (self.store.begin(command).await?, rule.to_owned());
+        let store = self.store.clone();
         let kept = async move {
             let why = match begun.done().await {
                 Ok(applied) => applied.rejection().map(ToString::to_string),
                 Err(error) => Some(error.to_string()),
             };
-            if let Some(why) = why {
+            if let Some(why) = why
+                && !store.is_fence_closed()
+            {
                 reactor::not_kept(&rule, &why);
             }
         };
@@ -310,13 +335,27 @@ impl Reactor {
             }
         }
         board.began(at);
-        let (mut runners, jid) = (self.runners(), board.jid(at).await);
+        loop {
+            let undecided = self.store.undecided();
+            let called = self.call_client(client.clone(), board.jid(at).await).await;
+            if called.success {
+                return (State::Done, String::new());
+            }
+            let is_decided = undecided == self.store.undecided();
+            if is_decided || !client.may_be_done_again() || self.store.decided().await.is_err() {
+                return failed(shortened(&called.ret.to_text()));
+            }
+        }
+    }
+
+    async fn call_client(self: &Arc<Self>, client: Client, jid: String) -> RunnerResult {
+        let mut runners = self.runners();
         if client.may_be_done_again() {
             // The next leader repeats it, and an administrator may have changed the key since: a
             // master that does not lead any more must not change it.
             runners.runs.wheel = runners.runs.wheel.through(self.store.clone());
         }
-        let called = smol::unblock(move || {
+        smol::unblock(move || {
             let cx = runners.context(true);
             let Client {
                 is_wheel,
@@ -331,12 +370,8 @@ impl Reactor {
             let called = by(&cx, &USER.into(), jid, &fun, arg, kwarg);
             cx.barrier();
             called
-        });
-        let called = called.await;
-        match called.success {
-            true => (State::Done, String::new()),
-            false => failed(shortened(&called.ret.to_text())),
-        }
+        })
+        .await
     }
 }
 

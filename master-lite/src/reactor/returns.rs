@@ -58,7 +58,8 @@ struct Registry {
 struct Waiting {
     reaction: Reaction,
     chunks: HashMap<usize, Open>,
-    until_ms: u64,
+    /// The end of the wait. `None` if it is too far away for a clock.
+    until: Option<Instant>,
 }
 
 /// A chunk whose job has not returned from all minions.
@@ -163,9 +164,9 @@ impl Registry {
     }
 
     /// Removes the reactions whose time is over.
-    fn late(&mut self, now_ms: u64) -> Vec<Reaction> {
+    fn late(&mut self, now: Instant) -> Vec<Reaction> {
         let late = self.reactions.values();
-        let late = late.filter(|waiting| waiting.until_ms <= now_ms);
+        let late = late.filter(|waiting| waiting.until.is_some_and(|until| until <= now));
         let places: Vec<Place> = late.map(|waiting| waiting.reaction.place).collect();
         let removed = places.into_iter().filter_map(|place| self.remove(place));
         removed.collect()
@@ -249,9 +250,10 @@ fn waiting(store: &Store, reaction: Reaction, most: Duration) -> Result<Waiting,
         };
         chunks.insert(at, open);
     }
-    let most = u64::try_from(most.as_millis()).unwrap_or(u64::MAX);
+    // A clock that jumps from now on changes nothing.
+    let waited = Duration::from_millis(now_ms().saturating_sub(reaction.began_ms));
     Ok(Waiting {
-        until_ms: reaction.began_ms.saturating_add(most),
+        until: Instant::now().checked_add(most.saturating_sub(waited)),
         reaction,
         chunks,
     })
@@ -325,7 +327,7 @@ impl Reactor {
             }
             if looked.elapsed() >= LOOK {
                 looked = Instant::now();
-                let late = lock(&self.awaited.registry).late(now_ms());
+                let late = lock(&self.awaited.registry).late(Instant::now());
                 self.end_all(late);
             }
         }
@@ -387,7 +389,7 @@ mod tests {
         registry.add(Waiting {
             reaction,
             chunks: [(0, open)].into(),
-            until_ms: 100,
+            until: Some(Instant::now() + Duration::from_secs(100)),
         });
         (registry, place)
     }
@@ -422,8 +424,8 @@ mod tests {
         let (mut registry, _) = registry();
         let good = data(r#"{"retcode": 0}"#);
         assert_eq!(registry.came("7", &id("m2"), &good), None);
-        assert!(registry.late(99).is_empty());
-        let late = registry.late(100);
+        assert!(registry.late(Instant::now()).is_empty());
+        let late = registry.late(Instant::now() + Duration::from_secs(100));
         assert_eq!(late[0].state, State::Unknown);
         assert_eq!(
             late[0].errors(),

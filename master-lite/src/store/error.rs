@@ -76,6 +76,23 @@ pub(crate) enum Error {
 }
 
 impl Error {
+    /// Returns whether the masters did not agree on a command in time. It was not applied, or that is
+    /// not known, and they may agree later.
+    pub(crate) fn is_undecided(&self) -> bool {
+        use cluster::raft::NotAgreed;
+        let undecided = [
+            NotAgreed::NoMajority,
+            NotAgreed::Unknown,
+            NotAgreed::NoResult,
+            NotAgreed::Busy,
+        ];
+        match self {
+            Self::Minority(_) => true,
+            Self::NotAgreed(why) => undecided.contains(why),
+            _ => false,
+        }
+    }
+
     pub(super) fn io(path: &Path, source: &io::Error) -> Self {
         Self::Io {
             path: path.to_owned(),

@@ -3,11 +3,13 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use cluster::core::{Control, Proposal};
 use cluster::raft::{Group, Machine, NotAgreed, Smol};
 use fjall::{Readable, Slice, Snapshot};
+use link::wait::pause;
 use smol::channel::{Sender, bounded};
 use smol::lock::{RwLock, RwLockReadGuard};
 use value::channel;
@@ -23,6 +25,9 @@ use super::{ChangedKeys, KeyState, Store, command_bytes};
 
 /// The folder below the store's in which a received state is collected.
 const INCOMING: &str = "incoming";
+
+/// The interval of looks whether the masters agree again.
+const UNDECIDED: Duration = Duration::from_millis(200);
 
 /// The maximum time for the masters to agree on a command.
 const AGREEMENT_MAX: Duration = Duration::from_secs(10);
@@ -48,6 +53,10 @@ impl Journal {
 pub(crate) struct Fence {
     pub(crate) term: u64,
     is_closed: Arc<RwLock<bool>>,
+    /// True once a command of the term came too late.
+    is_past: Arc<AtomicBool>,
+    /// The number of commands that the masters did not agree on in time.
+    undecided: Arc<AtomicU64>,
 }
 
 impl Fence {
@@ -55,6 +64,8 @@ impl Fence {
         Self {
             term,
             is_closed: Arc::default(),
+            is_past: Arc::default(),
+            undecided: Arc::default(),
         }
     }
 
@@ -71,7 +82,18 @@ impl Fence {
     }
 
     fn is_closed(&self) -> bool {
-        self.is_closed.try_read().is_none_or(|is_closed| *is_closed)
+        let is_closed = self.is_closed.try_read();
+        self.is_past.load(Ordering::Acquire) || is_closed.is_none_or(|is_closed| *is_closed)
+    }
+
+    fn note(&self, error: &Error) {
+        match error {
+            Error::NotAgreed(NotAgreed::Fenced) => self.is_past.store(true, Ordering::Release),
+            error if error.is_undecided() => {
+                self.undecided.fetch_add(1, Ordering::AcqRel);
+            }
+            _ => {}
+        }
     }
 
     /// Makes all further commands void, and waits for those that are proposed at present.
@@ -96,6 +118,19 @@ pub(super) async fn propose(
     fence: Option<&Fence>,
     answer: Option<Sender<Answer>>,
 ) -> Result<(), Error> {
+    let offered = offer(journal, command, fence, answer).await;
+    if let (Some(fence), Err(error)) = (fence, &offered) {
+        fence.note(error);
+    }
+    offered
+}
+
+async fn offer(
+    journal: &Journal,
+    command: &Command,
+    fence: Option<&Fence>,
+    answer: Option<Sender<Answer>>,
+) -> Result<(), Error> {
     let (term, _open) = match fence {
         Some(fence) => (
             Some(fence.term),
@@ -110,13 +145,16 @@ pub(super) async fn propose(
     let begun = journal.group.begin(bytes, term, AGREEMENT_MAX).await;
     let begun = begun.map_err(|why| journal.error(why))?;
     let Some(answer) = answer else { return Ok(()) };
-    let journal = journal.clone();
+    let (journal, fence) = (journal.clone(), fence.cloned());
     let pass_on = async move {
         // No deadline: the group answers at the end of the time.
         let result = match begun.recv().await {
             Ok(result) => result.map_err(|why| journal.error(why)),
             Err(_) => Err(Error::Closed),
         };
+        if let (Some(fence), Err(error)) = (&fence, &result) {
+            fence.note(error);
+        }
         channel::if_open(answer.try_send(result));
     };
     smol::spawn(pass_on).detach();
@@ -147,7 +185,30 @@ impl Store {
         }
     }
 
-    /// Returns whether the fence of this handle is closed, or just being closed.
+    /// Returns a number that changes when the masters do not agree in time on a command of a handle of
+    /// [`Store::in_term`] or its clones, so that it is not known whether the command is applied.
+    pub(crate) fn undecided(&self) -> u64 {
+        let fence = self.fence.as_ref();
+        fence.map_or(0, |fence| fence.undecided.load(Ordering::Acquire))
+    }
+
+    /// Waits until it is decided which of the earlier commands of this handle are applied: all of
+    /// those are applied here when this returns, and no other one ever will be. This takes until a
+    /// majority of masters is in contact again, or this one does not lead in its term any more.
+    ///
+    /// # Errors
+    /// When this handle's commands are void, or the store has failed.
+    pub(crate) async fn decided(&self) -> Result<(), Error> {
+        loop {
+            match self.barrier().await {
+                Err(error) if error.is_undecided() => pause(UNDECIDED).await,
+                other => return other,
+            }
+        }
+    }
+
+    /// Returns whether the fence of this handle is closed, or just being closed, or its term is known
+    /// to be over.
     pub(crate) fn is_fence_closed(&self) -> bool {
         self.fence.as_ref().is_some_and(Fence::is_closed)
     }

@@ -178,10 +178,10 @@ mod tests {
             let row = Row::Event(event(sequence));
             kept.write(place(sequence), &row).unwrap();
         }
-        let mut reaction = Reaction::new(place(3), "my/*", &event(3), 0);
+        let mut reaction = Reaction::new(place(3), "my/*", &event(3), 0, 5);
         reaction.state = State::Done;
         kept.write(place(3), &Row::Reaction(reaction)).unwrap();
-        let began = Reaction::new(place(20), "my/*", &event(20), 0);
+        let began = Reaction::new(place(20), "my/*", &event(20), 0, 5);
         kept.write(place(20), &Row::Reaction(began.clone()))
             .unwrap();
         // Neither a file that was incomplete when power failed nor one that cannot be read is an
@@ -204,7 +204,7 @@ mod tests {
         let count = ENDED_MAX as u64 + 5;
         for sequence in 0..count {
             let place = Place { rule: 7, sequence };
-            let mut reaction = Reaction::new(place, "my/*", &event(sequence), 0);
+            let mut reaction = Reaction::new(place, "my/*", &event(sequence), 0, 5);
             reaction.state = State::Failed;
             kept.write(place, &Row::Reaction(reaction)).unwrap();
         }

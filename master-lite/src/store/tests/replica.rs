@@ -14,7 +14,7 @@ use super::*;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A fault of the connections while a state is sent.
+/// A fault of the connections, in most cases while a state is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     /// The connection ends before this piece.
@@ -23,6 +23,8 @@ enum Fault {
     Row,
     /// The pieces name another place in the log than the state has.
     Place,
+    /// Messages with an event are lost.
+    Event,
 }
 
 /// The masters of a test, which reach each other in this process.
@@ -43,6 +45,11 @@ impl Process {
     /// Changes a message with a piece of a state. Returns false if it is lost.
     fn pass(&self, message: &mut [u8]) -> bool {
         let mut fault = self.fault.lock().unwrap();
+        if let Some((Fault::Event, met)) = &mut *fault {
+            let is_met = after(message, b"my/tag").is_some();
+            *met += usize::from(is_met);
+            return !is_met;
+        }
         let (Some((fault, met)), Some(_)) = (&mut *fault, after(message, b"\xa8snapshot")) else {
             return true;
         };
@@ -60,6 +67,7 @@ impl Process {
                 let last = after(message, b"\xa4last\x92").unwrap();
                 message[last] += 1;
             }
+            Fault::Event => {}
         }
         true
     }
@@ -240,11 +248,12 @@ fn a_leader_of_an_earlier_term_changes_no_key() {
     let refused = smol::block_on(store.in_term(term - 1)).err();
     assert!(matches!(refused, Some(Error::NotAgreed(NotAgreed::Fenced))));
     let earlier = store.fenced(term - 1);
+    assert!(!earlier.is_fence_closed());
     let refused = earlier.apply_blocking(accepted("m1", 1)).unwrap_err();
     assert!(matches!(refused, Error::NotAgreed(NotAgreed::Fenced)));
     let key = store.key(&id("m1")).unwrap().unwrap();
     assert_eq!(key.state, KeyState::Pending);
-
+    assert!(earlier.is_fence_closed());
     let present = smol::block_on(store.in_term(term)).unwrap();
     present.apply_blocking(accepted("m1", 1)).unwrap();
     let key = store.key(&id("m1")).unwrap().unwrap();
@@ -269,6 +278,33 @@ fn a_leader_that_leads_again_in_its_term_is_not_disturbed_by_its_first_time() {
     let refused = clone.apply_blocking(event("my/tag", 1)).unwrap_err();
     assert!(matches!(refused, Error::NotAgreed(NotAgreed::Fenced)));
     second.apply_blocking(event("my/tag", 2)).unwrap();
+}
+
+#[test]
+fn a_leader_can_wait_until_it_is_decided_which_of_its_commands_are_applied() {
+    let process = Process::default();
+    let masters = [1, 2].map(|number| process.start(number, &Settings::default()));
+    let group = &masters[0].journal.group;
+    smol::block_on(group.found(BTreeMap::from([(1, member(1)), (2, member(2))]))).unwrap();
+    masters[0]
+        .world
+        .store
+        .apply_blocking(event("other", 0))
+        .unwrap();
+    let leader = masters.iter().find(|one| {
+        let status = one.journal.group.status();
+        status.leader == Some(status.node)
+    });
+    let (leader, term) = (leader.unwrap(), group.status().term);
+    let store = smol::block_on(leader.world.store.in_term(term)).unwrap();
+    *process.fault.lock().unwrap() = Some((Fault::Event, 0));
+    let unknown = store.apply_blocking(event("my/tag", 0)).unwrap_err();
+    assert!(matches!(unknown, Error::NotAgreed(NotAgreed::Unknown)));
+    assert_eq!(store.undecided(), 1);
+    *process.fault.lock().unwrap() = None;
+    smol::block_on(store.decided()).unwrap();
+    let tags = store.events(0).unwrap().map(|event| event.unwrap().tag);
+    assert_eq!(tags.collect::<Vec<_>>(), ["other", "my/tag"]);
 }
 
 #[test]
