@@ -4,6 +4,7 @@ use state::module;
 use value::{Map, jid, log, secret};
 
 use crate::store::{self, Applied, Command, Store, now_ms};
+use crate::unstored;
 
 /// The event log, for events of the master itself.
 #[derive(Clone)]
@@ -73,11 +74,15 @@ fn own_event(tag: &str, data: Map) -> Command {
 
 /// Returns why an event is not stored, and logs it.
 fn is_kept(tag: &str, kept: Result<Applied, store::Error>) -> Result<(), String> {
-    let why = match kept {
-        Ok(Applied::Refused(refusal)) => refusal.to_string(),
-        Ok(_) => return Ok(()),
-        Err(error) => error.to_string(),
-    };
-    log::error(format_args!("cannot store the event {tag}: {why}"));
-    Err(why)
+    match kept {
+        Ok(Applied::Refused(refusal)) => {
+            log::error(format_args!("cannot store the event {tag}: {refusal}"));
+            Err(refusal.to_string())
+        }
+        Ok(_) => Ok(()),
+        Err(error) => {
+            unstored::log(format_args!("the event {tag}"), &error);
+            Err(error.to_string())
+        }
+    }
 }

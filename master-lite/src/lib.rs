@@ -20,6 +20,7 @@ mod refusals;
 mod runners;
 mod runs;
 mod store;
+mod unstored;
 mod wheel;
 
 pub use commands::applets::{Applet, named as applet};

@@ -60,7 +60,7 @@ impl Refusals {
 
     /// Returns the number of refusals that were not logged since the last line, if another line is
     /// due.
-    fn is_due(&self, who: &str, now: Instant) -> Option<u64> {
+    pub(crate) fn is_due(&self, who: &str, now: Instant) -> Option<u64> {
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         let is_fresh = |last: &Logged| now.duration_since(last.at) < self.every;
         if logged.len() >= PEERS_MAX && !logged.contains_key(who) {

@@ -22,8 +22,9 @@ const MASTER: House = House {
     folder: "master-lite/src",
     order: &[
         ("store", "Store: all durable state"),
-        ("events", "Events: those that the master fires"),
         ("refusals", "Refusals: their log"),
+        ("unstored", "the log of data that the store did not take"),
+        ("events", "Events: those that the master fires"),
         ("metrics", "Metrics: the counters"),
         ("jobs::minions", "Minions: their connections"),
         ("cluster", "Cluster: several masters with one store"),

@@ -11,6 +11,7 @@ use wire::{Id, tag};
 
 use crate::jobs::minions::{Came, Minion, Minions, Went};
 use crate::store::{self, Cache, Change, Command, Store, now_ms};
+use crate::unstored;
 
 /// The number of events that a minion may cause at once. A minion that connects and disconnects more
 /// often causes one event in [`EVENT_EVERY`]; its field `missed` counts the events that were left
@@ -216,9 +217,7 @@ impl Connections {
                 Err(error) => Err(error),
             };
             if let Err(error) = kept {
-                log::error(format_args!(
-                    "cannot store that a minion connected or disconnected: {error}"
-                ));
+                unstored::log("that a minion connected or disconnected", &error);
             }
         };
         smol::spawn(kept).detach();

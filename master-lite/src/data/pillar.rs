@@ -4,12 +4,13 @@ use link::{Error, Question};
 use modules::served::pillar::Asked;
 use smol::lock::Semaphore;
 use state::opts::Opts;
-use value::{Map, Value, log, secret};
+use value::{Map, Value, secret};
 use wire::{Id, Pillar, Request, Tops, tag};
 
 use super::{Data, minion_cache};
 use crate::jobs::minions::Minion;
 use crate::store::{Cache, Change};
+use crate::unstored;
 
 /// The maximum number of pillars that are compiled at a time.
 const AT_ONCE: usize = 4;
@@ -91,10 +92,7 @@ impl Data {
         let seen = Change::Set(secret::map(pillar.clone()));
         let seen = minion_cache(minion, Cache::Pillar, seen);
         if let Err(error) = self.store.later(seen).await {
-            log::error(format_args!(
-                "cannot store the pillar of {}: {error}",
-                minion.id
-            ));
+            unstored::log(format_args!("the pillar of {}", minion.id), &error);
         }
         self.refreshed(&minion.id).await;
         tell_pillar(question, pillar).await

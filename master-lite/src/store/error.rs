@@ -93,6 +93,22 @@ impl Error {
         }
     }
 
+    /// Returns a word for the kind of error, without its place and time.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Locked { .. } => "locked",
+            Self::Newer { .. } => "newer",
+            Self::Damaged { .. } => "damaged",
+            Self::Io { .. } => "io",
+            Self::Broken { .. } => "broken",
+            Self::NotAgreed(cluster::raft::NotAgreed::Failed(_)) => "failed",
+            Self::NotAgreed(_) => "not agreed",
+            Self::Minority(_) => "minority",
+            Self::Elsewhere { .. } => "elsewhere",
+            Self::Closed => "closed",
+        }
+    }
+
     pub(super) fn io(path: &Path, source: &io::Error) -> Self {
         Self::Io {
             path: path.to_owned(),
