@@ -136,6 +136,14 @@ impl Process {
     }
 }
 
+/// Starts a master that founds a cluster.
+fn founded(process: &Process) -> Master {
+    let master = process.start(1, &Settings::default());
+    let group = &master.journal.group;
+    smol::block_on(group.found(BTreeMap::from([(1, member(1))]))).unwrap();
+    master
+}
+
 /// Returns all rows; `None` while the tables are replaced.
 fn rows(store: &Store) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
     let disk = store.disk().ok()?;
@@ -237,10 +245,8 @@ fn three_masters_have_one_state_whichever_of_them_gets_a_command() {
 
 #[test]
 fn a_leader_of_an_earlier_term_changes_no_key() {
-    let process = Process::default();
-    let master = process.start(1, &Settings::default());
+    let master = founded(&Process::default());
     let group = &master.journal.group;
-    smol::block_on(group.found(BTreeMap::from([(1, member(1))]))).unwrap();
     let store = &master.world.store;
     store.apply_blocking(offered("m1", 1)).unwrap();
     let term = group.status().term;
@@ -262,10 +268,8 @@ fn a_leader_of_an_earlier_term_changes_no_key() {
 
 #[test]
 fn a_leader_that_leads_again_in_its_term_is_not_disturbed_by_its_first_time() {
-    let process = Process::default();
-    let master = process.start(1, &Settings::default());
+    let master = founded(&Process::default());
     let group = &master.journal.group;
-    smol::block_on(group.found(BTreeMap::from([(1, member(1))]))).unwrap();
     let store = &master.world.store;
     store.apply_blocking(event("my/tag", 0)).unwrap();
     let term = group.status().term;
@@ -309,10 +313,8 @@ fn a_leader_can_wait_until_it_is_decided_which_of_its_commands_are_applied() {
 
 #[test]
 fn a_new_leader_has_applied_all_that_was_in_the_log_before_it_begins() {
-    let process = Process::default();
-    let master = process.start(1, &Settings::default());
+    let master = founded(&Process::default());
     let group = &master.journal.group;
-    smol::block_on(group.found(BTreeMap::from([(1, member(1))]))).unwrap();
     let store = &master.world.store;
     let Applied::Event { sequence, .. } = store.apply_blocking(event("my/tag", 0)).unwrap() else {
         panic!("no event");
