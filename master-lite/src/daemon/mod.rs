@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use ::cluster::raft::damage::Unfinished;
 use link::pki::Pki;
-use link::wait::pause;
+use link::wait::{pause, within};
 use link::{Listener, Notify};
 use modules::loader::engines::{Context, Engines};
 use smol::Task;
@@ -399,6 +399,8 @@ impl Base {
     }
 }
 
+/// The maximum time in which the services of a master end.
+const END_MAX: Duration = Duration::from_secs(30);
 /// The time for which a service manager waits longer while a master of a cluster starts.
 const STARTING: Duration = Duration::from_secs(30);
 
@@ -468,7 +470,7 @@ pub(crate) fn run<T>(
         ));
         notify.ready();
         let pulse = signals::watched()?;
-        let beating = async { match pulse.beat(notify).await {} };
+        let beating = || async { match pulse.beat(notify).await {} };
         let peers = async {
             master.session().run(&listener).await;
             Ok(())
@@ -487,12 +489,21 @@ pub(crate) fn run<T>(
         let obeyed = signals::obey(signals, notify, &configured, reread);
         let commands = async { Ok(master.local_requests().run(socket).await?) };
         let updating = async { match updates.follow(&master.events).await {} };
-        let ended = peers.or(commands).or(chores).or(beating).or(following);
+        let ended = peers.or(commands).or(chores).or(beating()).or(following);
         let ended = ended.or(rotating).or(updating);
         let ended = ended.or(master.in_cluster(&leading));
         let ended = ended.or(obeyed).await;
         notify.stopping();
-        master.end(engines, &listener).await;
+        let ending = async {
+            master.end(engines, &listener).await;
+            Ok(())
+        };
+        if within(END_MAX, ending.or(beating())).await.is_none() {
+            log::warning(format_args!(
+                "The master's services did not end within {} s: it ends without them",
+                END_MAX.as_secs()
+            ));
+        }
         Connected::forget(&cachedir);
         ended
     })

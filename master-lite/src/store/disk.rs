@@ -120,14 +120,21 @@ impl Disk {
         Ok(())
     }
 
-    /// Writes all data in memory to table files, so that the journals are not needed any more.
-    fn flush(&self) -> Result<(), String> {
+    /// Writes all data in memory to table files, so that the journals are not needed any more. Fails
+    /// as soon as `is_closed` returns true.
+    fn flush(&self, is_closed: impl Fn() -> bool) -> Result<(), String> {
         let until = Instant::now() + FLUSH_MAX;
         for table in &self.tables {
             table.rotate_memtable().map_err(|error| words(&error))?;
         }
         let waits = |table: &Keyspace| table.tree.get_highest_memtable_seqno().is_some();
-        while self.tables.iter().any(waits) {
+        loop {
+            if is_closed() {
+                return Err("the store is closed".to_owned());
+            }
+            if !self.tables.iter().any(waits) {
+                return Ok(());
+            }
             let alive = self.database.persist(PersistMode::Buffer);
             alive.map_err(|error| words(&error))?;
             if Instant::now() > until {
@@ -135,7 +142,6 @@ impl Disk {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        Ok(())
     }
 }
 
@@ -345,10 +351,15 @@ pub(super) fn probe(folder: &Path) -> Result<(), String> {
 
 /// Opens the tables after a write failed. Pages that a failed `fsync` left in the kernel's cache
 /// may never reach the disk, and no later call would report it. Therefore all data is written
-/// again, as tables, and a new journal replaces the old ones.
-pub(super) fn mend(folder: &Path, limits: &Limits) -> Result<Disk, String> {
+/// again, as tables, and a new journal replaces the old ones. Fails as soon as `is_closed` returns
+/// true: a full disk delays the end of the master no longer than necessary.
+pub(super) fn mend(
+    folder: &Path,
+    limits: &Limits,
+    is_closed: impl Fn() -> bool,
+) -> Result<Disk, String> {
     let text = |error: Error| error.to_string();
-    Disk::open(folder, limits).map_err(text)?.flush()?;
+    Disk::open(folder, limits).map_err(text)?.flush(is_closed)?;
     renew_journal(&folder.join("tables")).map_err(|source| source.to_string())?;
     Disk::open(folder, limits).map_err(text)
 }
@@ -389,5 +400,15 @@ mod tests {
         drop(lock);
         take_lock(folder.path(), Duration::ZERO).unwrap();
         drop(inherited);
+    }
+
+    #[test]
+    fn a_closed_store_is_not_repaired_any_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let limits = Limits::default();
+        drop(Disk::open(folder.path(), &limits).unwrap());
+        let closed = mend(folder.path(), &limits, || true).err();
+        assert_eq!(closed.as_deref(), Some("the store is closed"));
+        assert!(mend(folder.path(), &limits, || false).is_ok());
     }
 }

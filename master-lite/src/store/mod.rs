@@ -187,7 +187,7 @@ impl Store {
             .spawn(move || match Shared::open(of, &limits) {
                 Ok((shared, counts)) => {
                     value::channel::if_open(opened.send(Ok(shared.clone())));
-                    Writer::new(shared, limits, counts).run(&calls);
+                    Writer::new(shared, calls, limits, counts).run();
                 }
                 Err(error) => value::channel::if_open(opened.send(Err(error))),
             })

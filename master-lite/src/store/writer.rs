@@ -71,6 +71,7 @@ enum Work {
 
 pub(super) struct Writer {
     shared: Arc<Shared>,
+    queue: Receiver<Call>,
     limits: Limits,
     counts: Counts,
     /// True if the last batch was written but not synced.
@@ -86,9 +87,15 @@ struct Broken {
 }
 
 impl Writer {
-    pub(super) fn new(shared: Arc<Shared>, limits: Limits, counts: Counts) -> Self {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        queue: Receiver<Call>,
+        limits: Limits,
+        counts: Counts,
+    ) -> Self {
         Self {
             shared,
+            queue,
             limits,
             counts,
             unsynced: false,
@@ -98,8 +105,8 @@ impl Writer {
     }
 
     /// Runs until all senders are closed.
-    pub(super) fn run(mut self, queue: &Receiver<Call>) {
-        while let Some(work) = self.work(queue) {
+    pub(super) fn run(mut self) {
+        while let Some(work) = self.work() {
             match work {
                 Work::Own(calls) => self.take(calls),
                 Work::OfLog(step) => self.follow_log(step),
@@ -111,14 +118,14 @@ impl Writer {
 
     /// Returns the next work, in the order of the queue, or `None` when all senders are closed. Every
     /// command reaches the tables through this function, and through no other.
-    fn work(&mut self, queue: &Receiver<Call>) -> Option<Work> {
+    fn work(&mut self) -> Option<Work> {
         let mut own = Vec::new();
         loop {
             let next = match self.next.take() {
                 Some(next) => next,
                 // No deadline: commands arrive at any time.
-                None if own.is_empty() => queue.recv_blocking().ok()?,
-                None => match queue.try_recv() {
+                None if own.is_empty() => self.queue.recv_blocking().ok()?,
+                None => match self.queue.try_recv() {
                     Ok(next) => next,
                     Err(_) => return Some(Work::Own(own)),
                 },
@@ -334,12 +341,13 @@ impl Writer {
         self.broken = Some(Broken { why, tried });
     }
 
-    /// Repairs a broken store if it is time to. Returns why nothing can be written, if so.
+    /// Repairs a broken store if it is time to, but not one that is closed. Returns why nothing can be
+    /// written, if so.
     fn mended(&mut self) -> Result<(), String> {
         let Some(broken) = &mut self.broken else {
             return Ok(());
         };
-        if broken.tried.elapsed() < RETRY {
+        if broken.tried.elapsed() < RETRY || self.queue.is_closed() {
             return Err(broken.why.clone());
         }
         broken.tried = Instant::now();
@@ -362,7 +370,7 @@ impl Writer {
         let folder = &self.shared.folder;
         disk::probe(folder)?;
         self.shared.free_disk(READERS_MAX)?;
-        let disk = disk::mend(folder, &self.limits)?;
+        let disk = disk::mend(folder, &self.limits, || self.queue.is_closed())?;
         self.adopt(disk)
     }
 }

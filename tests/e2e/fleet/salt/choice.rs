@@ -64,28 +64,26 @@ fn a_minion_with_the_key_of_a_pinch_master_never_falls_back_to_salts_protocol() 
 #[test]
 fn a_new_minion_finds_salts_protocol_by_itself_unless_it_is_told_otherwise() {
     let mut fleet = Fleet::with("");
-    let fake = FakeMaster::start(0);
-    for (id, master) in [("m1", ""), ("m2", "quic://")] {
+    // Each minion has its own master: what the first one has sent may still be read after it ended.
+    let start = |fleet: &mut Fleet, id, scheme| {
+        let fake = FakeMaster::start(0);
         let port = fake.port;
-        let config = format!("master: {master}127.0.0.1\nmaster_port: {port}\n");
+        let config = format!("master: {scheme}127.0.0.1\nmaster_port: {port}\n");
         fleet.start_minion(id, &config);
-        let log = fleet.path(id).join("log");
-        let log = || fs::read_to_string(&log).unwrap_or_default();
-        match id {
-            "m1" => {
-                fleet.soon("it tries Salt's protocol", || fake.was_spoken_to());
-                fake.spoken.store(0, Ordering::Relaxed);
-                fleet.kill_minion(id);
-                fake.spoken.store(0, Ordering::Relaxed);
-            }
-            _ => {
-                fleet.soon("it tries twice", || {
-                    log().matches("Retrying in").count() >= 2
-                });
-                assert!(!fake.was_spoken_to(), "{}", fleet.logs());
-            }
-        }
-    }
+        fake
+    };
+    let of_any_protocol = start(&mut fleet, "m1", "");
+    fleet.soon("it tries Salt's protocol", || {
+        of_any_protocol.was_spoken_to()
+    });
+    let of_pinch = start(&mut fleet, "m2", "quic://");
+    let log = fleet.path("m2/log");
+    let tries = || {
+        let log = fs::read_to_string(&log).unwrap_or_default();
+        log.matches("Retrying in").count()
+    };
+    fleet.soon("it tries twice", || tries() >= 2);
+    assert!(!of_pinch.was_spoken_to(), "{}", fleet.logs());
 }
 
 #[test]

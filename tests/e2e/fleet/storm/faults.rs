@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use tests::chance::Chance;
 
+use super::super::Fleet;
 use super::super::cluster::Masters;
 use super::super::network::drop_packets;
 use super::work::Clients;
@@ -63,7 +64,7 @@ pub(super) struct Faults<'a> {
     chance: Chance,
     open: Vec<Open>,
     /// The masters whose disk was full: such a one ends, at the latest with its next write.
-    was_full: BTreeSet<usize>,
+    pub(super) was_full: BTreeSet<usize>,
     /// The number of faults so far.
     pub(super) count: usize,
 }
@@ -103,9 +104,15 @@ impl<'a> Faults<'a> {
             self.end(&open);
         }
         std::thread::sleep(Duration::from_millis(LAST_WRITE_MS));
-        for master in 0..self.masters.all.len() {
-            self.start_again(master);
+        for (number, fleet) in (1..).zip(&mut self.masters.all) {
+            let is_allowed = self.was_full.contains(&(number - 1)) || !fleet.master_has_ended();
+            assert!(
+                is_allowed,
+                "master {number} has ended: {}",
+                last_lines(fleet)
+            );
         }
+        self.start_ended();
     }
 
     fn end_old(&mut self) {
@@ -161,7 +168,6 @@ impl<'a> Faults<'a> {
                 self.was_full.insert(open.master);
             }
         }
-        self.start_again(open.master);
         self.clients.set_well(open.master, true);
         self.clients.say(&format!(
             "master {}: no longer {:?}",
@@ -172,28 +178,11 @@ impl<'a> Faults<'a> {
 
     /// Starts the masters again that have ended after the time in which their disk was full.
     fn start_ended(&mut self) {
-        for master in self.was_full.clone() {
-            if self.open.iter().all(|open| open.master != master) {
-                self.start_again(master);
-            }
+        let has_fault = |master: &usize| self.open.iter().any(|open| open.master == *master);
+        let well = self.was_full.iter().filter(|master| !has_fault(master));
+        for master in well {
+            start_again(self.masters, *master);
         }
-    }
-
-    /// Starts a master again that has ended because its disk was full, as a manager of services does.
-    fn start_again(&mut self, master: usize) {
-        let fleet = &mut self.masters.all[master];
-        if !fleet.master_has_ended() {
-            return;
-        }
-        let logs = fleet.logs();
-        let end: String = logs.lines().rev().take(20).collect::<Vec<_>>().join("\n");
-        assert!(
-            self.was_full.contains(&master),
-            "master {} has ended: {end}",
-            master + 1
-        );
-        fleet.kill_master();
-        fleet.begin_master();
     }
 
     /// Makes the network drop what the masters with such a fault do not send or get.
@@ -215,4 +204,18 @@ impl<'a> Faults<'a> {
         }
         drop_packets(&rules.into_iter().collect::<String>());
     }
+}
+
+/// Starts a master again that has ended because its disk was full, as a manager of services does.
+pub(super) fn start_again(masters: &mut Masters, master: usize) {
+    let fleet = &mut masters.all[master];
+    if fleet.master_has_ended() {
+        fleet.kill_master();
+        fleet.begin_master();
+    }
+}
+
+fn last_lines(fleet: &Fleet) -> String {
+    let logs = fleet.logs();
+    logs.lines().rev().take(20).collect::<Vec<_>>().join("\n")
 }

@@ -8,7 +8,7 @@
 mod faults;
 mod work;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::sync::Mutex;
@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::cluster::{Masters, SECRET};
 use super::network::{in_own_network, run};
 use super::{Fleet, Turn};
-use faults::Faults;
+use faults::{Faults, start_again};
 use work::Clients;
 
 const MASTERS: usize = 5;
@@ -119,7 +119,7 @@ fn storm() {
         seed: number("PINCH_STORM_SEED", 1),
     };
     let configs: Vec<String> = (1..=MASTERS).map(|at| masters.minion_config(at)).collect();
-    std::thread::scope(|scope| {
+    let was_full = std::thread::scope(|scope| {
         scope.spawn(|| clients.publish_jobs());
         scope.spawn(|| clients.fire_events());
         for master in 0..MASTERS {
@@ -133,8 +133,10 @@ fn storm() {
         let mut faults = Faults::new(&mut masters, &clients, clients.seed);
         faults.run_for(Duration::from_secs(seconds));
         clients.say(&format!("{} faults", faults.count));
+        faults.was_full
     });
-    check(&clients, &shared.path().join("reacted"), &masters);
+    let mut calm = Calm { masters, was_full };
+    check(&clients, &shared.path().join("reacted"), &mut calm);
 }
 
 /// Panics with a reason and the file in which the logs of the masters are.
@@ -145,33 +147,45 @@ fn fail(masters: &Masters, why: &str) -> ! {
     panic!("{why}\nlogs of the masters: {}", path.display());
 }
 
-/// Waits until a condition holds, and panics with what is missing if it does not.
-fn soon(masters: &Masters, mut missing: impl FnMut() -> Vec<String>) {
-    let began = Instant::now();
-    loop {
-        let left = missing();
-        if left.is_empty() {
-            return;
+/// The masters after the last fault.
+struct Calm {
+    masters: Masters,
+    /// The masters whose disk was full. They may still end, and are started again.
+    was_full: BTreeSet<usize>,
+}
+
+impl Calm {
+    /// Waits until nothing is missing, and panics with what is missing if that takes too long.
+    fn soon(&mut self, mut missing: impl FnMut() -> Vec<String>) {
+        let began = Instant::now();
+        loop {
+            let left = missing();
+            if left.is_empty() {
+                return;
+            }
+            let is_late = began.elapsed() > CALM_MAX;
+            if is_late {
+                fail(&self.masters, &format!("lost: {left:?}"));
+            }
+            for master in &self.was_full {
+                start_again(&mut self.masters, *master);
+            }
+            std::thread::sleep(Duration::from_millis(500));
         }
-        let is_late = began.elapsed() > CALM_MAX;
-        if is_late {
-            fail(masters, &format!("lost: {left:?}"));
-        }
-        std::thread::sleep(Duration::from_millis(500));
     }
 }
 
-fn check(clients: &Clients, reacted: &Path, masters: &Masters) {
+fn check(clients: &Clients, reacted: &Path, calm: &mut Calm) {
     let done = clients.acknowledged.lock().unwrap();
-    soon(masters, || missing_keys(clients, &done));
-    soon(masters, || {
+    calm.soon(|| missing_keys(clients, &done));
+    calm.soon(|| {
         let ran = counted(&clients.ran);
         let returned = done.jobs.iter().filter(|(_, job)| job.returned);
         let lost = returned.filter(|(number, _)| !ran.contains_key(number));
         lost.map(|(number, job)| format!("job {number} of {}", job.minion))
             .collect()
     });
-    soon(masters, || {
+    calm.soon(|| {
         let reacted = counted(reacted);
         let lost = done
             .fired
@@ -179,12 +193,15 @@ fn check(clients: &Clients, reacted: &Path, masters: &Masters) {
             .filter(|number| !reacted.contains_key(number));
         lost.map(|number| format!("event {number}")).collect()
     });
-    soon(masters, || missing_returns(clients, &done));
+    calm.soon(|| missing_returns(clients, &done));
     for (what, path) in [("jobs", clients.ran.as_path()), ("reactions", reacted)] {
         let counts = counted(path).into_iter();
         let twice: Vec<_> = counts.filter(|(_, count)| *count > 1).collect();
         if !twice.is_empty() {
-            fail(masters, &format!("{what} that were done twice: {twice:?}"));
+            fail(
+                &calm.masters,
+                &format!("{what} that were done twice: {twice:?}"),
+            );
         }
     }
     let ran = counted(&clients.ran);
