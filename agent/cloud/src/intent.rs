@@ -76,8 +76,7 @@ pub fn step(cx: &Exec) -> Option<String> {
 pub struct Held(#[expect(dead_code, reason = "the lock of the open file")] File);
 
 fn now_s() -> i64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    now.map_or(0, |now| i64::try_from(now.as_secs()).unwrap_or(i64::MAX))
+    i64::try_from(value::clock::since_epoch().as_secs()).unwrap_or(i64::MAX)
 }
 
 fn io(path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Fault {

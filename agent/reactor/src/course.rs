@@ -14,7 +14,7 @@ use crate::causes::Causes;
 use crate::high::{Compiled, compile};
 use crate::reaction::{Chunk, Reaction, State};
 use crate::rule::Rule;
-use crate::{Event, Limits, Place, machine_ms, tell_failure};
+use crate::{Event, Limits, Place, tell_failure};
 
 /// The state of a chunk after its call, and a comment.
 pub type Outcome = (State, String);
@@ -46,7 +46,7 @@ pub trait Actor: Send + Sync + 'static {
 
     /// Returns the current time in milliseconds since 1970.
     fn now_ms(&self) -> u64 {
-        machine_ms()
+        value::clock::now_ms()
     }
 
     /// Returns true if another master has taken over all reactions that have not ended.

@@ -17,7 +17,7 @@ mod rule;
 mod templates;
 mod test;
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use state::opts::Opts;
 use value::{Map, Value, log};
@@ -119,12 +119,6 @@ impl Limits {
             returns: Duration::from_secs(number("reactor_return_timeout", 3600)),
         }
     }
-}
-
-/// Returns the time of this machine's clock in milliseconds since 1970.
-fn machine_ms() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Reports a failed reaction: in the log, and as an event that rules may answer. If a loop was

@@ -4,7 +4,7 @@ use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, json};
 
-use crate::{Event, Place, Reaction, Rule, State, compile, machine_ms};
+use crate::{Event, Place, Reaction, Rule, State, compile};
 
 /// A rule that is tried.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl Tried<'_> {
             rule: rule.number(),
             sequence: 0,
         };
-        let mut reaction = Reaction::new(place, &rule.glob, &event, 0, machine_ms());
+        let mut reaction = Reaction::new(place, &rule.glob, &event, 0, value::clock::now_ms());
         reaction.plan(&compiled.plan);
         (reaction.faults, reaction.rendered) = (compiled.faults, compiled.rendered);
         reaction.state = State::Observed;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use link::wait;
 use ring::digest::{SHA256, digest};
@@ -235,9 +235,7 @@ impl Session {
 
     fn sealed(&self, cmd: &str, load: &Map, nonce: &str, key: &Seal) -> Result<Value, Error> {
         let settings = &self.0.settings;
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
+        let now = value::clock::since_epoch();
         let mut load = load.clone();
         load.insert("cmd", cmd);
         load.insert("id", settings.id.as_str());

@@ -1,7 +1,7 @@
 //! Job ids: the time at which a job was created, as 20 digits.
 
+use crate::clock::since_epoch;
 use std::sync::{Mutex, PoisonError};
-use std::time::SystemTime;
 
 /// The microsecond of this process's last job id. It is in a mutex because not every platform has
 /// 64-bit atomics.
@@ -37,10 +37,7 @@ fn at(now: u64, pid: u32) -> u64 {
 
 /// Returns the microseconds since 1970.
 fn now() -> u64 {
-    let now = SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default();
-    u64::try_from(now.as_micros()).unwrap_or_default()
+    u64::try_from(since_epoch().as_micros()).unwrap_or_default()
 }
 
 /// Returns the current time in UTC, in the form of `_stamp` in events:
@@ -74,8 +71,7 @@ fn with_separators(jid: &str) -> String {
 /// `Fri Nov 20 10:08:21 2026`.
 #[must_use]
 pub fn asctime() -> String {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    of_seconds(now.unwrap_or_default().as_secs())
+    of_seconds(since_epoch().as_secs())
 }
 
 fn of_seconds(seconds: u64) -> String {

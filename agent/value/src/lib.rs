@@ -2,6 +2,7 @@
 //! machine.
 
 pub mod channel;
+pub mod clock;
 mod entries;
 pub mod glob;
 pub mod hash;

@@ -30,7 +30,7 @@ impl Clock {
     /// becomes wrong or right. While no majority of the `voters` agrees, the time continues from the last
     /// comparison.
     pub(super) fn follow(&self, others: &Others, voters: usize) {
-        let own = clock::machine_ms();
+        let own = value::clock::now_ms();
         let mut state = lock(&self.0);
         let clocks: Vec<u64> = others.clocks().into_values().collect();
         match clock::compared(own, &clocks, voters) {

@@ -248,7 +248,7 @@ impl Cluster {
         Note {
             boot: self.0.node.boot,
             is_cut_off: self.minority().is_some(),
-            clock_ms: clock::machine_ms(),
+            clock_ms: value::clock::now_ms(),
             options: Some(self.0.options.clone()),
             ..Note::default()
         }

@@ -17,7 +17,7 @@ use wire::{Id, Publish};
 
 use super::{COMING_BACK, Reactor, returns};
 use crate::jobs::{JobEvent, NoReturn, Published, Recipients, job_commands};
-use crate::store::{self, Command, Event, now_ms};
+use crate::store::{self, Applied, Command, Event, now_ms};
 
 /// Room for one reaction. Everything that works on the reaction holds a clone, including a thread
 /// whose result is not awaited any more.
@@ -56,9 +56,13 @@ impl Actor for Reactor {
         }
         let command = kept(reaction);
         // Later rows are stored after this one, so that no caller needs to wait for the disk.
-        let kept = match is_synced {
-            true => self.keep_behind(command, &reaction.rule).await,
-            false => self.store.later(command).await,
+        let kept = match (is_synced, reaction.state.is_final()) {
+            (_, true) if self.store.is_fenced() => {
+                self.keep_last(command, &reaction.rule);
+                Ok(())
+            }
+            (true, _) => self.keep_behind(command, &reaction.rule).await,
+            (false, _) => self.store.later(command).await,
         };
         kept.map_err(|error| error.to_string())
     }
@@ -138,10 +142,29 @@ impl Reactor {
 
     /// Queues a reaction's row without waiting for the disk. A failure is logged.
     async fn keep_behind(&self, command: Command, rule: &str) -> Result<(), store::Error> {
-        let (begun, rule) = (self.store.begin(command).await?, rule.to_owned());
+        let pending = self.store.begin(command).await?;
+        self.log_unless_kept(async move { pending.done().await }, rule);
+        Ok(())
+    }
+
+    /// Stores the last row of a reaction, however long the masters of a cluster do not agree. A
+    /// failure is logged.
+    fn keep_last(&self, command: Command, rule: &str) {
         let store = self.store.clone();
-        let kept = async move {
-            let why = match begun.done().await {
+        let kept = async move { store.apply_until_decided(command).await };
+        self.log_unless_kept(kept, rule);
+    }
+
+    /// Waits in the background until a row is stored. A failure is logged, unless another master has
+    /// taken the reaction over.
+    fn log_unless_kept(
+        &self,
+        kept: impl Future<Output = Result<Applied, store::Error>> + Send + 'static,
+        rule: &str,
+    ) {
+        let (store, rule) = (self.store.clone(), rule.to_owned());
+        let logged = async move {
+            let why = match kept.await {
                 Ok(applied) => applied.rejection().map(ToString::to_string),
                 Err(error) => Some(error.to_string()),
             };
@@ -151,8 +174,7 @@ impl Reactor {
                 reactor::not_kept(&rule, &why);
             }
         };
-        smol::spawn(kept).detach();
-        Ok(())
+        smol::spawn(logged).detach();
     }
 
     /// Reacts to an event with a rule. Returns false if the store cannot be read, in which case the

@@ -2,7 +2,7 @@
 //! wrong clock neither removes what is not old yet nor writes rows that look old.
 
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// A moment, and the time at it. `None` without a cluster.
 static REFERENCE: Mutex<Option<(Instant, u64)>> = Mutex::new(None);
@@ -13,18 +13,12 @@ pub(crate) const DIFFERENCE_MAX: Duration = Duration::from_secs(5);
 /// Returns the current time in milliseconds since the Unix epoch.
 pub(crate) fn now_ms() -> u64 {
     let reference = REFERENCE.lock().unwrap_or_else(PoisonError::into_inner);
-    reference.map_or_else(machine_ms, |(at, ms)| after(ms, at.elapsed()))
+    reference.map_or_else(value::clock::now_ms, |(at, ms)| after(ms, at.elapsed()))
 }
 
 /// Returns the current time in seconds since the Unix epoch.
 pub(crate) fn now_s() -> f64 {
     now_ms() as f64 / 1000.0
-}
-
-/// Returns the time of this machine's clock in milliseconds since the Unix epoch.
-pub(crate) fn machine_ms() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Returns a time that is later by `elapsed`.

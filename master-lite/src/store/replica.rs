@@ -199,12 +199,27 @@ impl Store {
     /// # Errors
     /// When this handle's commands are void, or the store has failed.
     pub(crate) async fn decided(&self) -> Result<(), Error> {
+        self.apply_until_decided(Command::All(Vec::new()))
+            .await
+            .map(|_| ())
+    }
+
+    /// Applies a command that may be applied twice, and repeats it until it is known to be applied.
+    ///
+    /// # Errors
+    /// As for [`Store::decided`].
+    pub(crate) async fn apply_until_decided(&self, command: Command) -> Result<Applied, Error> {
         loop {
-            match self.barrier().await {
+            match self.apply(command.clone()).await {
                 Err(error) if error.is_undecided() => pause(UNDECIDED).await,
                 other => return other,
             }
         }
+    }
+
+    /// Returns whether this handle's commands are void outside of one term of a leader.
+    pub(crate) fn is_fenced(&self) -> bool {
+        self.fence.is_some()
     }
 
     /// Returns whether the fence of this handle is closed, or just being closed, or its term is known

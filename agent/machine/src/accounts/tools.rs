@@ -3,7 +3,6 @@
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use state::exec::Exec;
@@ -56,8 +55,7 @@ pub fn check_name(name: &str) -> Result<(), Error> {
 
 /// Returns today's date in days since 1970, as the shadow file counts.
 pub fn today() -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.map_or(0, |now| now.as_secs() / 86_400).to_string()
+    (value::clock::since_epoch().as_secs() / 86_400).to_string()
 }
 
 /// Returns the path of an account file below a root.

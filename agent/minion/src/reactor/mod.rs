@@ -21,7 +21,6 @@ pub(crate) mod kept;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
 
 use link::wait::unblock;
 use modules::event_bus::{self, Ear};
@@ -148,8 +147,8 @@ impl Reactor {
     /// Returns the number of the next event. It is higher than all earlier ones, including those
     /// from before a restart of the daemon.
     fn next(&self) -> u64 {
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let now = u64::try_from(since.unwrap_or_default().as_micros()).unwrap_or_default();
+        let now = value::clock::since_epoch().as_micros();
+        let now = u64::try_from(now).unwrap_or_default();
         let mut last = lock(&self.sequence);
         *last = now.max(last.saturating_add(1));
         *last

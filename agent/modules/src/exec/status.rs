@@ -1,7 +1,6 @@
 //! The `status` execution module: the general state of the machine.
 
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use machine::accounts::users;
 use machine::process::{Process, which};
@@ -76,9 +75,7 @@ fn uptime(cx: &Exec, _args: Uptime) -> Result<Value, Error> {
         .next()
         .and_then(|text| text.parse::<i64>().ok());
     let seconds = seconds.ok_or("no number found in /proc/uptime")?;
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
+    let now = value::clock::since_epoch();
     let since = i64::try_from(now.as_secs()).unwrap_or(0) - seconds;
     let of_day = seconds % 86_400;
     let mut answer = Map::new()

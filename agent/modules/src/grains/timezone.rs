@@ -1,13 +1,10 @@
 //! The current short name of the time zone (`UTC`, `CEST`).
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use super::files::Root;
 
 /// Returns the current name; `None` when the zone's file cannot be read.
 pub(super) fn name(root: &Root) -> Option<String> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs();
-    let now = i64::try_from(now).ok()?;
+    let now = i64::try_from(value::clock::since_epoch().as_secs()).ok()?;
     let zone = std::env::var("TZ").unwrap_or_default();
     let zone = zone.trim_start_matches(':');
     let path = match zone {

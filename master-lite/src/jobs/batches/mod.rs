@@ -11,7 +11,7 @@ mod window;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use link::wait::pause;
 use value::{Map, Value, jid, log};
@@ -197,8 +197,7 @@ pub(crate) fn tag(jid: &str, what: &str) -> String {
 
 /// Returns the present time in seconds since 1970.
 pub(crate) fn now_s() -> f64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.unwrap_or_default().as_secs_f64()
+    value::clock::since_epoch().as_secs_f64()
 }
 
 /// Returns the fields that every event of a batch has.

@@ -7,6 +7,8 @@ use cluster::core::Member;
 use cluster::raft::log::Log;
 use cluster::raft::medium;
 use cluster::raft::{Group, Link, LinkError, NotAgreed, Settings};
+use link::wait::pause;
+use smol::future::zip;
 
 use super::super::replica::{Journal, Replica};
 use super::super::rows::{Table, at};
@@ -309,6 +311,17 @@ fn a_leader_can_wait_until_it_is_decided_which_of_its_commands_are_applied() {
     smol::block_on(store.decided()).unwrap();
     let tags = store.events(0).unwrap().map(|event| event.unwrap().tag);
     assert_eq!(tags.collect::<Vec<_>>(), ["other", "my/tag"]);
+
+    *process.fault.lock().unwrap() = Some((Fault::Event, 0));
+    let healed = async {
+        while store.undecided() < 2 {
+            pause(Duration::from_millis(10)).await;
+        }
+        *process.fault.lock().unwrap() = None;
+    };
+    let applied = store.apply_until_decided(event("my/tag", 1));
+    let (applied, ()) = smol::block_on(zip(applied, healed));
+    assert!(matches!(applied.unwrap(), Applied::Event { .. }));
 }
 
 #[test]

@@ -13,7 +13,7 @@ use tests::program::in_recorded_environment;
 use super::super::{Fleet, PROGRAM, Turn};
 
 /// The maximum time of a command in seconds.
-const COMMAND_MAX: &str = "30";
+const COMMAND_MAX: &str = "60";
 
 /// A job that a master has accepted.
 #[derive(Clone)]

@@ -2,7 +2,6 @@
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
-use std::time::SystemTime;
 
 use machine::accounts::users;
 use machine::fs;
@@ -155,8 +154,7 @@ fn changed(value: &str) -> Result<Test, String> {
         }
     }
     let resolution = resolution.ok_or_else(invalid)?;
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let now = now.map_or(0.0, |now| now.as_secs_f64());
+    let now = value::clock::since_epoch().as_secs_f64();
     let after = found.get(1).is_some_and(|sign| sign.as_str() == "-");
     Ok(Test::Changed(
         after,

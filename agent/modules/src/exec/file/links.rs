@@ -305,8 +305,7 @@ pub(crate) fn prune(
         .as_int()
         .or_else(|| older_than.as_str()?.parse().ok());
     let days = days.filter(|days| *days != 0);
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let now = now.map_or(0.0, |now| now.as_secs_f64());
+    let now = value::clock::since_epoch().as_secs_f64();
     let old = |path: &str| match days {
         Some(days) => {
             stat::read(path, true).is_ok_and(|s| s.times[1] < now - days as f64 * 86400.0)

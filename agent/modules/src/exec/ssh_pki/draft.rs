@@ -1,7 +1,5 @@
 //! A certificate that is to be created: the arguments, and the comparison with an existing one.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use state::exec::Exec;
 use state::module::Error;
 use value::{Map, Value, random};
@@ -76,8 +74,7 @@ pub(crate) fn seconds(period: &Value) -> Result<Option<f64>, Error> {
 
 /// Returns the current time in seconds since 1970.
 pub(crate) fn now() -> f64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.unwrap_or_default().as_secs_f64()
+    value::clock::since_epoch().as_secs_f64()
 }
 
 /// Returns an argument that is given and not empty.

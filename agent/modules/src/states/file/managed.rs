@@ -489,8 +489,7 @@ fn trial_file((folder, end): &(Option<String>, String)) -> PathBuf {
     let folder = folder
         .as_ref()
         .map_or_else(std::env::temp_dir, PathBuf::from);
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let unique = now.map_or(0, |now| now.as_nanos());
+    let unique = value::clock::since_epoch().as_nanos();
     folder.join(format!("__salt.tmp.{}{unique}{end}", std::process::id()))
 }
 
