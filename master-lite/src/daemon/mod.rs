@@ -327,14 +327,22 @@ impl Master {
         Ok(leading.alone(&self.reactor).await?)
     }
 
-    /// Ends the engines and the connections.
+    /// Ends the engines and the connections, or gives up after [`END_MAX`].
     async fn end(&self, engines: Engines, listener: &Listener) {
-        smol::unblock(move || engines.stop()).await;
-        self.connections.stop().await;
-        if let Some(cluster) = &self.cluster {
-            cluster.stop().await;
+        let ended = within(END_MAX, async {
+            smol::unblock(move || engines.stop()).await;
+            self.connections.stop().await;
+            if let Some(cluster) = &self.cluster {
+                cluster.stop().await;
+            }
+            listener.close("the master is shutting down").await;
+        });
+        if ended.await.is_none() {
+            log::warning(format_args!(
+                "The master's services did not end within {} s: it ends without them",
+                END_MAX.as_secs()
+            ));
         }
-        listener.close("the master is shutting down").await;
     }
 
     /// Runs the tasks of a master of a cluster, until its log fails. Never ends for a master alone.
@@ -470,7 +478,7 @@ pub(crate) fn run<T>(
         ));
         notify.ready();
         let pulse = signals::watched()?;
-        let beating = || async { match pulse.beat(notify).await {} };
+        let beating = async { match pulse.beat(notify).await {} };
         let peers = async {
             master.session().run(&listener).await;
             Ok(())
@@ -489,21 +497,13 @@ pub(crate) fn run<T>(
         let obeyed = signals::obey(signals, notify, &configured, reread);
         let commands = async { Ok(master.local_requests().run(socket).await?) };
         let updating = async { match updates.follow(&master.events).await {} };
-        let ended = peers.or(commands).or(chores).or(beating()).or(following);
+        let ended = peers.or(commands).or(chores).or(beating).or(following);
         let ended = ended.or(rotating).or(updating);
         let ended = ended.or(master.in_cluster(&leading));
         let ended = ended.or(obeyed).await;
         notify.stopping();
-        let ending = async {
-            master.end(engines, &listener).await;
-            Ok(())
-        };
-        if within(END_MAX, ending.or(beating())).await.is_none() {
-            log::warning(format_args!(
-                "The master's services did not end within {} s: it ends without them",
-                END_MAX.as_secs()
-            ));
-        }
+        let beating = async { match pulse.beat(notify).await {} };
+        master.end(engines, &listener).or(beating).await;
         Connected::forget(&cachedir);
         ended
     })
