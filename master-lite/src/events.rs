@@ -16,10 +16,9 @@ impl Events {
         Self(store)
     }
 
-    /// Fires an event of the master itself, and returns whether it is stored. A failure is only
-    /// logged.
-    pub(crate) async fn fire(&self, tag: &str, data: Map) -> bool {
-        is_kept(tag, self.0.apply(own_event(tag, data)).await).is_ok()
+    /// Fires an event of the master itself. A failure is only logged.
+    pub(crate) async fn fire(&self, tag: &str, data: Map) {
+        is_kept(tag, self.0.apply(own_event(tag, data)).await).ok();
     }
 
     /// Appends an event of the master itself, and returns its number.

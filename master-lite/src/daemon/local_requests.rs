@@ -192,9 +192,12 @@ impl LocalRequests {
             _ if *caller != Caller::Root => local.fail("refused", ROOTS).await,
             Request::Listen(asked) => self.listen(asked, local).await,
             Request::Backup(_) => self.backup(local).await,
-            Request::Fire(asked) => match self.events.fire(&asked.tag, asked.data).await {
-                true => local.done(true).await,
-                false => local.fail("failed", "cannot store the event").await,
+            Request::Fire(asked) => match self.events.append(&asked.tag, asked.data).await {
+                Ok(_) => local.done(true).await,
+                Err(why) => {
+                    let text = format!("cannot store the event: {why}");
+                    local.fail(self.reason("failed"), text).await
+                }
             },
             other => {
                 let text = format!(
