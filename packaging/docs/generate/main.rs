@@ -22,7 +22,7 @@ fn main() -> std::io::Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     match words.as_slice() {
         [] => write_reference(),
-        [folder] => write_for_packages(Path::new(folder)),
+        [folder] if !folder.starts_with('-') => write_for_packages(Path::new(folder)),
         _ => Err(Error::new(
             ErrorKind::InvalidInput,
             "expected at most one argument: the output folder of man pages and completions",
