@@ -181,7 +181,7 @@ impl<'a> Faults<'a> {
         let has_fault = |master: &usize| self.open.iter().any(|open| open.master == *master);
         let well = self.was_full.iter().filter(|master| !has_fault(master));
         for master in well {
-            start_again(self.masters, *master);
+            start_again(self.masters, *master, self.clients);
         }
     }
 
@@ -207,9 +207,10 @@ impl<'a> Faults<'a> {
 }
 
 /// Starts a master again that has ended because its disk was full, as a manager of services does.
-pub(super) fn start_again(masters: &mut Masters, master: usize) {
+pub(super) fn start_again(masters: &mut Masters, master: usize, clients: &Clients) {
     let fleet = &mut masters.all[master];
     if fleet.master_has_ended() {
+        clients.say(&format!("master {}: has ended, and starts", master + 1));
         fleet.kill_master();
         fleet.begin_master();
     }

@@ -156,7 +156,7 @@ struct Calm {
 
 impl Calm {
     /// Waits until nothing is missing, and panics with what is missing if that takes too long.
-    fn soon(&mut self, mut missing: impl FnMut() -> Vec<String>) {
+    fn soon(&mut self, clients: &Clients, mut missing: impl FnMut() -> Vec<String>) {
         let began = Instant::now();
         loop {
             let left = missing();
@@ -168,7 +168,7 @@ impl Calm {
                 fail(&self.masters, &format!("lost: {left:?}"));
             }
             for master in &self.was_full {
-                start_again(&mut self.masters, *master);
+                start_again(&mut self.masters, *master, clients);
             }
             std::thread::sleep(Duration::from_millis(500));
         }
@@ -177,15 +177,15 @@ impl Calm {
 
 fn check(clients: &Clients, reacted: &Path, calm: &mut Calm) {
     let done = clients.acknowledged.lock().unwrap();
-    calm.soon(|| missing_keys(clients, &done));
-    calm.soon(|| {
+    calm.soon(clients, || missing_keys(clients, &done));
+    calm.soon(clients, || {
         let ran = counted(&clients.ran);
         let returned = done.jobs.iter().filter(|(_, job)| job.returned);
         let lost = returned.filter(|(number, _)| !ran.contains_key(number));
         lost.map(|(number, job)| format!("job {number} of {}", job.minion))
             .collect()
     });
-    calm.soon(|| {
+    calm.soon(clients, || {
         let reacted = counted(reacted);
         let lost = done
             .fired
@@ -193,7 +193,7 @@ fn check(clients: &Clients, reacted: &Path, calm: &mut Calm) {
             .filter(|number| !reacted.contains_key(number));
         lost.map(|number| format!("event {number}")).collect()
     });
-    calm.soon(|| missing_returns(clients, &done));
+    calm.soon(clients, || missing_returns(clients, &done));
     for (what, path) in [("jobs", clients.ran.as_path()), ("reactions", reacted)] {
         let counts = counted(path).into_iter();
         let twice: Vec<_> = counts.filter(|(_, count)| *count > 1).collect();
