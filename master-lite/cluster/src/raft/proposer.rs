@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use openraft::async_runtime::WatchReceiver;
 use openraft::{Instant, Raft};
-use smol::future::FutureExt;
+use smol::future::{FutureExt, poll_once};
+use smol::stream::StreamExt;
 use value::log;
 
 use super::bytes::{Answer, Ask};
@@ -186,18 +187,25 @@ impl Leader {
     }
 }
 
-/// Puts proposals into the log, if this master is the leader.
+/// Puts proposals into the log, if this master is the leader. A leader that has not heard from a
+/// majority for a moment refuses them. The next ones must not be offered before: once they are
+/// applied, those before them would be void.
 async fn take<R: Runtime, M: Machine>(
     raft: &Raft<Types<R>, Applier<M, InstantOf<R>>>,
     proposals: Vec<Proposal>,
 ) -> Offered {
-    // Their results come from the state, also on other masters than this one.
-    match raft.client_write_many(proposals).await {
-        Ok(results) => {
-            drop(results);
-            Offered::Taken
-        }
-        Err(_) => Offered::NotTaken,
+    let Ok(mut results) = raft.client_write_many(proposals).await else {
+        return Offered::NotTaken;
+    };
+    // openraft answers requests in their order, so after this one it has refused the proposals or
+    // has taken all of them.
+    if raft.with_raft_state(|_| ()).await.is_err() {
+        return Offered::NotTaken;
+    }
+    // The results come from the state, also on other masters than this one.
+    match poll_once(results.next()).await {
+        None | Some(Some(Ok(Ok(_)))) => Offered::Taken,
+        Some(None | Some(Ok(Err(_)) | Err(_))) => Offered::NotTaken,
     }
 }
 
