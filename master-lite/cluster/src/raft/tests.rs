@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -124,7 +125,11 @@ impl Master {
 
 /// The masters of a test, which reach each other in this process.
 #[derive(Clone, Default)]
-struct Process(Arc<Mutex<BTreeMap<u64, Arc<Master>>>>);
+struct Process {
+    masters: Arc<Mutex<BTreeMap<u64, Arc<Master>>>>,
+    /// True while no message arrives.
+    is_cut: Arc<AtomicBool>,
+}
 
 impl Link for Process {
     async fn ask(
@@ -134,10 +139,13 @@ impl Link for Process {
         message: Vec<u8>,
         within: Duration,
     ) -> Result<Vec<u8>, LinkError> {
-        let master = self.0.lock().unwrap().get(&to).cloned();
+        let no_answer = || LinkError::NoAnswer(member.name.clone());
+        if self.is_cut.load(Ordering::Relaxed) {
+            return Err(no_answer());
+        }
+        let master = self.masters.lock().unwrap().get(&to).cloned();
         let master = master.ok_or_else(|| LinkError::Unreachable(member.name.clone()))?;
         let answer = link::wait::within(within, master.answer(&message)).await;
-        let no_answer = || LinkError::NoAnswer(member.name.clone());
         answer.and_then(Result::ok).ok_or_else(no_answer)
     }
 }
@@ -163,7 +171,10 @@ impl Process {
     }
 
     fn put(&self, number: u64, master: Master) {
-        self.0.lock().unwrap().insert(number, Arc::new(master));
+        self.masters
+            .lock()
+            .unwrap()
+            .insert(number, Arc::new(master));
     }
 }
 
@@ -201,7 +212,7 @@ fn a_change_of_a_later_release_waits_until_all_masters_have_that_release() {
     assert_eq!(of_old, Ok(2));
 
     // The old one is upgraded, and leaves its log to its successor.
-    process.0.lock().unwrap().remove(&3);
+    process.masters.lock().unwrap().remove(&3);
     smol::block_on(old.stop());
     drop(old);
     assert_eq!(propose(b"known"), Ok(3));
@@ -220,4 +231,41 @@ fn a_change_of_a_later_release_waits_until_all_masters_have_that_release() {
         }
     }
     assert_eq!(propose(b"known"), Ok(7));
+}
+
+#[test]
+fn proposals_that_a_leader_refuses_for_a_moment_are_applied_before_later_ones() {
+    let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let process = Process::default();
+    let masters = [1, 2].map(|number| {
+        let group = process.start::<1>((number, 1), &folders[number as usize - 1]);
+        process.put(number, Master::Old(group.clone()));
+        group
+    });
+    let members = BTreeMap::from([(1, member(1, 1)), (2, member(2, 1))]);
+    smol::block_on(masters[0].found(members)).unwrap();
+    let propose = || {
+        let begun = masters.iter().map(|group| {
+            let begun = group.begin(b"known".to_vec(), None, PATIENCE);
+            smol::block_on(begun).unwrap()
+        });
+        begun.collect::<Vec<_>>()
+    };
+    for cut_ms in (100..=900).step_by(100) {
+        let mut results = propose();
+        process.is_cut.store(true, Ordering::Relaxed);
+        for _ in 0..10 {
+            std::thread::sleep(Duration::from_millis(cut_ms / 10));
+            results.extend(propose());
+        }
+        process.is_cut.store(false, Ordering::Relaxed);
+        for _ in 0..20 {
+            std::thread::sleep(Duration::from_millis(10));
+            results.extend(propose());
+        }
+        for result in results {
+            let result = result.recv_blocking().unwrap();
+            assert!(result.is_ok(), "{result:?} after a cut of {cut_ms} ms");
+        }
+    }
 }
