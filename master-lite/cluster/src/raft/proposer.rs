@@ -187,9 +187,9 @@ impl Leader {
     }
 }
 
-/// Puts proposals into the log, if this master is the leader. A leader that has not heard from a
-/// majority for a moment refuses them. The next ones must not be offered before: once they are
-/// applied, those before them would be void.
+/// Puts proposals into the log, if this master is the leader. A leader without contact to a majority
+/// refuses them for a moment. Later proposals must not be offered before these are in the log: once
+/// they are applied, earlier ones are void.
 async fn take<R: Runtime, M: Machine>(
     raft: &Raft<Types<R>, Applier<M, InstantOf<R>>>,
     proposals: Vec<Proposal>,
