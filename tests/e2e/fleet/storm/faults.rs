@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use tests::chance::Chance;
 
-use super::super::Fleet;
 use super::super::cluster::Masters;
 use super::super::network::drop_packets;
 use super::work::Clients;
@@ -104,15 +103,7 @@ impl<'a> Faults<'a> {
             self.end(&open);
         }
         std::thread::sleep(Duration::from_millis(LAST_WRITE_MS));
-        for (number, fleet) in (1..).zip(&mut self.masters.all) {
-            let is_allowed = self.was_full.contains(&(number - 1)) || !fleet.master_has_ended();
-            assert!(
-                is_allowed,
-                "master {number} has ended: {}",
-                last_lines(fleet)
-            );
-        }
-        self.start_ended();
+        start_ended(self.masters, &self.was_full, self.clients);
     }
 
     fn end_old(&mut self) {
@@ -168,6 +159,7 @@ impl<'a> Faults<'a> {
                 self.was_full.insert(open.master);
             }
         }
+        start_again(self.masters, open.master, &self.was_full, self.clients);
         self.clients.set_well(open.master, true);
         self.clients.say(&format!(
             "master {}: no longer {:?}",
@@ -179,9 +171,8 @@ impl<'a> Faults<'a> {
     /// Starts the masters again that have ended after the time in which their disk was full.
     fn start_ended(&mut self) {
         let has_fault = |master: &usize| self.open.iter().any(|open| open.master == *master);
-        let well = self.was_full.iter().filter(|master| !has_fault(master));
-        for master in well {
-            start_again(self.masters, *master, self.clients);
+        for master in self.was_full.iter().filter(|master| !has_fault(master)) {
+            start_again(self.masters, *master, &self.was_full, self.clients);
         }
     }
 
@@ -206,17 +197,33 @@ impl<'a> Faults<'a> {
     }
 }
 
-/// Starts a master again that has ended because its disk was full, as a manager of services does.
-pub(super) fn start_again(masters: &mut Masters, master: usize, clients: &Clients) {
-    let fleet = &mut masters.all[master];
-    if fleet.master_has_ended() {
-        clients.say(&format!("master {}: has ended, and starts", master + 1));
-        fleet.kill_master();
-        fleet.begin_master();
+/// Starts all masters again that have ended because their disk was full.
+pub(super) fn start_ended(masters: &mut Masters, was_full: &BTreeSet<usize>, clients: &Clients) {
+    for master in 0..masters.all.len() {
+        start_again(masters, master, was_full, clients);
     }
 }
 
-fn last_lines(fleet: &Fleet) -> String {
+/// Starts a master again that has ended because its disk was full, as a manager of services does.
+/// Panics if it has ended for another reason.
+fn start_again(
+    masters: &mut Masters,
+    master: usize,
+    was_full: &BTreeSet<usize>,
+    clients: &Clients,
+) {
+    let fleet = &mut masters.all[master];
+    if !fleet.master_has_ended() {
+        return;
+    }
     let logs = fleet.logs();
-    logs.lines().rev().take(20).collect::<Vec<_>>().join("\n")
+    let end: String = logs.lines().rev().take(20).collect::<Vec<_>>().join("\n");
+    assert!(
+        was_full.contains(&master),
+        "master {} has ended: {end}",
+        master + 1
+    );
+    clients.say(&format!("master {}: has ended, and starts", master + 1));
+    fleet.kill_master();
+    fleet.begin_master();
 }

@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::cluster::{Masters, SECRET};
 use super::network::{in_own_network, run};
 use super::{Fleet, Turn};
-use faults::{Faults, start_again};
+use faults::{Faults, start_ended};
 use work::Clients;
 
 const MASTERS: usize = 5;
@@ -167,9 +167,7 @@ impl Calm {
             if is_late {
                 fail(&self.masters, &format!("lost: {left:?}"));
             }
-            for master in &self.was_full {
-                start_again(&mut self.masters, *master, clients);
-            }
+            start_ended(&mut self.masters, &self.was_full, clients);
             std::thread::sleep(Duration::from_millis(500));
         }
     }
