@@ -497,14 +497,16 @@ pub(crate) fn run<T>(
         let obeyed = signals::obey(signals, notify, &configured, reread);
         let commands = async { Ok(master.local_requests().run(socket).await?) };
         let updating = async { match updates.follow(&master.events).await {} };
-        let ended = peers.or(commands).or(chores).or(beating).or(following);
+        let ended = peers.or(commands).or(chores).or(following);
         let ended = ended.or(rotating).or(updating);
-        let ended = ended.or(master.in_cluster(&leading));
-        let ended = ended.or(obeyed).await;
-        notify.stopping();
-        let beating = async { match pulse.beat(notify).await {} };
-        master.end(engines, &listener).or(beating).await;
-        Connected::forget(&cachedir);
-        ended
+        let ended = ended.or(master.in_cluster(&leading)).or(obeyed);
+        let lived = async {
+            let ended = ended.await;
+            notify.stopping();
+            master.end(engines, &listener).await;
+            Connected::forget(&cachedir);
+            ended
+        };
+        lived.or(beating).await
     })
 }
