@@ -312,7 +312,14 @@ async fn lose_disk<S: State>(site: &Shared<S>, number: u64) {
     };
     drop(old_machine);
     start(site, new);
-    site.lock().unwrap().leaving.push((number, new));
+    {
+        let mut site = site.lock().unwrap();
+        // One that has not joined yet is replaced in its place.
+        match site.leaving.iter_mut().find(|(_, joins)| *joins == number) {
+            Some((_, joins)) => *joins = new,
+            None => site.leaving.push((number, new)),
+        }
+    }
     replace(site, Duration::from_secs(10)).await;
 }
 
