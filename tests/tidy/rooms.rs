@@ -67,6 +67,7 @@ const MODULES: House = House {
     folder: "agent/modules/src",
     order: &[
         ("event_bus", "the events of this machine"),
+        ("backend", "the backends of the file server"),
         ("git", "repositories of git as trees"),
         ("fileserver", "files of SLS trees"),
         ("serializers", "formats of data"),

@@ -15,6 +15,7 @@
     )
 )]
 
+mod backend;
 #[cfg(feature = "databases")]
 mod databases;
 pub mod event_bus;

@@ -1,5 +1,7 @@
 //! Python's `fnmatch`: `*`, `?`, `[seq]`, `[!seq]`; `/` and a leading dot are not special.
 
+use crate::pyre::{Anchor, Flags, Regex, Subject};
+
 /// True when the text contains a character that is special in a pattern.
 #[must_use]
 pub fn is_glob(text: &str) -> bool {
@@ -12,6 +14,26 @@ pub fn fnmatch(pattern: &str, text: &str) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
     let text: Vec<char> = text.chars().collect();
     matches(&pattern, &text)
+}
+
+/// Returns whether a pattern of Salt's whitelists and blacklists matches: a glob, or a regular
+/// expression for the whole text.
+#[must_use]
+pub fn matches_expression(pattern: &str, text: &str) -> bool {
+    if fnmatch(pattern, text) {
+        return true;
+    }
+    let whole = format!("(?:{pattern})\\Z");
+    let regex = Regex::compiled(&whole, Flags::NONE, Subject::Text, Anchor::Start);
+    regex.is_ok_and(|regex| regex.is_match(text).unwrap_or(false))
+}
+
+/// Returns whether a name passes a whitelist and a blacklist of expressions. An empty whitelist has
+/// no effect.
+#[must_use]
+pub fn passes_lists(name: &str, whitelist: &[String], blacklist: &[String]) -> bool {
+    let is_on = |list: &[String]| list.iter().any(|pattern| matches_expression(pattern, name));
+    !is_on(blacklist) && (whitelist.is_empty() || is_on(whitelist))
 }
 
 /// Matches with two cursors: on a mismatch, returns to the last `*` and lets it match one more
@@ -106,6 +128,20 @@ mod tests {
             ("", "a", false),
         ] {
             assert_eq!(fnmatch(pattern, text), want, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn an_expression_is_a_glob_or_a_regular_expression_for_the_whole_text() {
+        for (pattern, text, want) in [
+            ("web*", "web1", true),
+            (r"web\d+", "web12", true),
+            (r"web\d+", "web12x", false),
+            ("a|bc", "ax", false),
+            ("(", "(", true),
+            ("(", "a", false),
+        ] {
+            assert_eq!(matches_expression(pattern, text), want, "{pattern} {text}");
         }
     }
 }

@@ -9,12 +9,12 @@ use crate::store::{DELETED, Limits};
 const MANY: usize = 2500;
 
 fn admission(folder: &tempfile::TempDir) -> Arc<Admission> {
-    let opts = Arc::new(Opts::new(
-        Map::new().with("refuse_deleted_keys_seconds", 60),
-    ));
+    let pki_dir = folder.path().join("pki").display().to_string();
+    let opts = Map::new().with("refuse_deleted_keys_seconds", 60);
+    let opts = Arc::new(Opts::new(opts.with("pki_dir", pki_dir)));
     let store = Store::open(&folder.path().join("store"), Limits::default()).unwrap();
     let minions = Minions::default();
-    let keys = Keys::open(&folder.path().join("pki"), &store, &minions, Use::Both).unwrap();
+    let keys = Keys::open(&opts, &store, &minions, Use::Both).unwrap();
     let policy = Policy::read(&opts).unwrap();
     Arc::new(Admission::new(
         &opts,

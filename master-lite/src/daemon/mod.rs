@@ -177,7 +177,7 @@ impl Master {
         let events = Events::new(store.clone());
         let refusals = Arc::new(Refusals::every(refusals::EVERY));
         let metrics = Arc::new(Metrics::default());
-        let keys = Keys::open(&opts.path("pki_dir"), &store, &minions, use_of(&cluster))?;
+        let keys = Keys::open(&opts, &store, &minions, use_of(&cluster))?;
         let rotation = Rotation::open(pki, store.clone(), minions.clone(), cluster.is_some())?;
         let wheel = Wheel {
             store: store.clone(),
@@ -387,7 +387,7 @@ impl Base {
             let (own, pki_dir) = (keys::own(pki)?, opts.path("pki_dir"));
             if store.control()?.is_none() && !KeyFiles::are_view(&pki_dir) {
                 // Keys that an administrator left as files are the master's own, and are not lost.
-                Keys::open(&pki_dir, &store, &minions, Use::Both)?;
+                Keys::open(opts, &store, &minions, Use::Both)?;
             }
             let started = Cluster::start(settings, opts, (&store, &folder), &own, &minions);
             let started = async { Ok::<_, Error>(Some(started.await?)) };

@@ -5,12 +5,13 @@ mod changes;
 mod files;
 mod pending;
 mod rotation;
+mod sent;
 
 use std::convert::Infallible;
-use std::path::Path;
 use std::sync::Arc;
 
 use link::PublicKey;
+use state::opts::Opts;
 use value::log;
 use wire::Id;
 
@@ -23,6 +24,7 @@ pub(crate) use rotation::{Error as RotationError, Progress, Rotation, own};
 
 use changes::Changes;
 use files::Outcome;
+use sent::SentFiles;
 
 /// The keys of minions.
 #[derive(Clone)]
@@ -32,6 +34,7 @@ pub(crate) struct Keys {
     changes: Arc<Changes>,
     minions: Minions,
     pending: Pending,
+    sent: SentFiles,
 }
 
 impl Keys {
@@ -40,12 +43,12 @@ impl Keys {
     /// # Errors
     /// When a folder or the store cannot be read or written.
     pub(crate) fn open(
-        pki_dir: &Path,
+        opts: &Opts,
         store: &Store,
         minions: &Minions,
         use_of: Use,
     ) -> Result<Self, Error> {
-        let files = KeyFiles::open(pki_dir, use_of)?;
+        let files = KeyFiles::open(&opts.path("pki_dir"), use_of)?;
         files.repair(store, now_ms())?;
         Ok(Self {
             store: store.clone(),
@@ -53,6 +56,7 @@ impl Keys {
             changes: Arc::default(),
             minions: minions.clone(),
             pending: Pending::default(),
+            sent: SentFiles::of_opts(opts),
         })
     }
 
@@ -142,8 +146,8 @@ impl Keys {
         }
     }
 
-    /// Wakes the peers that wait for a decision on these keys, and closes every connection of a key
-    /// that is no longer accepted.
+    /// Wakes the peers that wait for a decision on these keys, closes every connection of a key that is
+    /// no longer accepted, and removes what minions without a key have sent.
     pub(crate) fn changed(&self, changed: &[Changed]) {
         for Changed { id, key, state } in changed {
             self.pending.changed(key);
@@ -154,6 +158,12 @@ impl Keys {
                 None => "key deleted",
             };
             self.minions.close(id, key, reason);
+        }
+        let deleted = changed.iter().filter(|key| key.state.is_none());
+        let ids: Vec<Id> = deleted.map(|key| key.id.clone()).collect();
+        if !ids.is_empty() {
+            let (sent, store) = (self.sent.clone(), self.store.clone());
+            smol::unblock(move || sent.remove(&store, &ids)).detach();
         }
     }
 }

@@ -152,6 +152,49 @@ fn files_come_to_the_master_where_it_takes_them() {
 }
 
 #[test]
+fn minions_read_what_others_have_sent_until_their_keys_are_deleted() {
+    let mut fleet =
+        Fleet::with("auto_accept: True\nfile_recv: True\nfileserver_backend: [roots, minion]\n");
+    for id in ["m1", "m2"] {
+        fleet.start_minion(id, "");
+    }
+    fleet.soon("the minions answer", || {
+        let out = fleet.run(&["salt", "*", "test.ping"]).out;
+        out.matches("True").count() == 2
+    });
+    let file = fleet.path("report");
+    fs::write(&file, "of m1").unwrap();
+    let file = file.display().to_string();
+    let pushed = fleet.run(&["salt", "m1", "cp.push", &file, "upload_path=/report"]);
+    assert_eq!(pushed.out, "m1:\n    True\n");
+    let read = || {
+        let words = ["salt", "m2", "cp.get_file_str", "salt://m1/report"];
+        fleet.run(&words).out
+    };
+    assert_eq!(read(), "m2:\n    of m1\n");
+    let listed = fleet.run(&["salt-run", "fileserver.file_list", "backend=minionfs"]);
+    assert_eq!(listed.out, "- m1/report\n");
+    let deleted = fleet.run(&["salt-key", "-y", "-d", "m1"]);
+    assert_eq!(deleted.rc, Some(0), "{}", deleted.out);
+    let folder = fleet.path("master/cache/minions/m1");
+    fleet.soon("the files are removed", || !folder.exists());
+    assert_eq!(read(), "m2:\n    False\n");
+}
+
+#[test]
+fn a_master_does_not_start_with_a_backend_that_it_does_not_have() {
+    let mut fleet = Fleet::with("");
+    fleet.kill_master();
+    let etc = fleet.path("master/etc/master");
+    let text = fs::read_to_string(&etc).unwrap();
+    fs::write(&etc, text + "fileserver_backend: [roots, hgfs]\n").unwrap();
+    let started = fleet.run(&["salt-master"]);
+    assert_eq!(started.rc, Some(1), "{}", started.out);
+    let error = "The fileserver backend hgfs is not supported: gitfs, minionfs and roots are";
+    assert!(started.out.contains(error), "{}", started.out);
+}
+
+#[test]
 fn an_interrupted_command_says_how_to_find_its_job() {
     let mut fleet = Fleet::with("auto_accept: True\n");
     fleet.start_minion("m1", "");

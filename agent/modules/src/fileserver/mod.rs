@@ -2,6 +2,7 @@
 
 pub(crate) mod fetch;
 pub(crate) mod git_roots;
+mod minion_roots;
 pub(crate) mod patterns;
 pub mod roots;
 pub(crate) mod template;

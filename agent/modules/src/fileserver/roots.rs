@@ -1,5 +1,6 @@
-//! The local file server: `file_roots` and `pillar_roots` as folders on this machine, and the
-//! repositories of `gitfs_remotes`. The first backend of `fileserver_backend` that has a file applies.
+//! The local file server: `file_roots` and `pillar_roots` as folders on this machine, the repositories
+//! of `gitfs_remotes`, and the files of minions. The first backend of `fileserver_backend` that has a
+//! file applies.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::File;
@@ -19,10 +20,9 @@ use value::pyre::{Flags, Regex};
 use value::{Map, log};
 
 use super::git_roots::GitRoots;
-use crate::git::{Checkout, is_git};
-
-/// The backend that serves folders of this machine.
-pub(crate) const ROOTS: &str = "roots";
+use super::minion_roots;
+use crate::backend::Backend;
+use crate::git::Checkout;
 
 /// The maximum number of files of a tree. If a root is `/` by mistake, the walk ends with an error
 /// instead of running for hours.
@@ -67,12 +67,30 @@ struct Root {
     /// The path below which its files appear; may be empty.
     mountpoint: String,
     links: Links,
+    /// True if its files are those of a minion.
+    is_minions: bool,
 }
 
 impl Root {
-    /// Returns the path in the folder of a path in the tree. `None` if it is not below the mount point.
+    /// Creates a root that the administrator of this machine has chosen.
+    fn trusted(folder: PathBuf, mountpoint: &str, links: Links) -> Self {
+        Self {
+            folder,
+            mountpoint: mountpoint.to_owned(),
+            links,
+            is_minions: false,
+        }
+    }
+
+    /// Returns the path in the folder of a path in the tree. `None` if it is not below the mount point,
+    /// or is not served.
     fn below<'a>(&self, path: &'a str) -> Option<&'a str> {
-        below(&self.mountpoint, path)
+        below(&self.mountpoint, path).filter(|path| self.serves(path))
+    }
+
+    /// Returns whether a file may be served.
+    fn serves(&self, path: &str) -> bool {
+        !self.is_minions || minion_roots::serves(path)
     }
 
     /// Returns the path in the tree of a path in the folder.
@@ -95,8 +113,8 @@ pub struct Roots {
     /// `file_ignore_regex`, without invalid patterns.
     ignore_regexes: Vec<Regex>,
     links: Links,
-    /// The names of the backends, in their order.
-    backends: Vec<String>,
+    /// The backends in their order, or the error of their configuration.
+    backends: Result<Vec<Backend>, String>,
     git: GitRoots,
     /// The roots of one environment that have no backend.
     checkouts: Option<(String, Vec<Root>)>,
@@ -122,22 +140,21 @@ impl Roots {
     }
 
     /// Creates the tree of states of some backends.
-    pub(crate) fn of_backends(opts: &Opts, backends: Vec<String>) -> Self {
+    pub(crate) fn of_backends(opts: &Opts, backends: Vec<Backend>) -> Self {
         Self {
-            backends,
+            backends: Ok(backends),
             ..Self::states(opts)
         }
     }
 
     /// Creates the tree of a pillar of repositories, which has one environment.
     pub(crate) fn of_checkouts(opts: &Opts, env: &str, checkouts: &[&Checkout]) -> Self {
-        let root = |checkout: &&Checkout| Root {
-            folder: checkout.folder.clone(),
-            mountpoint: checkout.mountpoint.clone(),
-            links: Links::InCommit(checkout.tree.clone()),
+        let root = |checkout: &&Checkout| {
+            let links = Links::InCommit(checkout.tree.clone());
+            Root::trusted(checkout.folder.clone(), &checkout.mountpoint, links)
         };
         Self {
-            backends: Vec::new(),
+            backends: Ok(Vec::new()),
             checkouts: Some((env.to_owned(), checkouts.iter().map(root).collect())),
             ..Self::new(opts, "pillar_roots")
         }
@@ -154,7 +171,7 @@ impl Roots {
     #[must_use]
     pub fn for_masters(opts: &Opts, option: &'static str) -> Self {
         let mut roots = Self {
-            backends: vec![ROOTS.to_owned()],
+            backends: Ok(vec![Backend::Roots]),
             ..Self::new(opts, option)
         };
         if opts.get("fileserver_followsymlinks").is_none() {
@@ -330,10 +347,11 @@ impl Roots {
                 }
             }
         }
-        for backend in &self.backends {
-            let goes_on = match is_git(backend) {
-                true => self.each_commit(saltenv, path, &mut look)?,
-                false => self.each_folder(saltenv, &mut look)?,
+        for backend in self.backends()? {
+            let goes_on = match backend {
+                Backend::Gitfs => self.each_commit(saltenv, path, &mut look)?,
+                Backend::Minionfs => self.each_minion(saltenv, path, &mut look)?,
+                Backend::Roots => self.each_folder(saltenv, &mut look)?,
             };
             if !goes_on {
                 break;
@@ -342,16 +360,39 @@ impl Roots {
         Ok(())
     }
 
+    fn backends(&self) -> Result<&[Backend], Error> {
+        let backends = self.backends.as_deref();
+        backends.map_err(|error| Error::refused(error.clone()))
+    }
+
     fn each_folder(
         &self,
         saltenv: &str,
         look: &mut impl FnMut(Root) -> Result<bool, Error>,
     ) -> Result<bool, Error> {
         for folder in self.opts.roots(self.option, saltenv) {
+            if !look(Root::trusted(folder, "", self.links.clone()))? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn each_minion(
+        &self,
+        saltenv: &str,
+        path: Option<&str>,
+        look: &mut impl FnMut(Root) -> Result<bool, Error>,
+    ) -> Result<bool, Error> {
+        if minion_roots::environment(&self.opts).as_deref() != Some(saltenv) {
+            return Ok(true);
+        }
+        for minion in minion_roots::roots(&self.opts, path)? {
             let root = Root {
-                folder,
-                mountpoint: String::new(),
-                links: self.links.clone(),
+                folder: minion.folder,
+                mountpoint: minion.mountpoint,
+                links: Links::ToOwnFiles,
+                is_minions: true,
             };
             if !look(root)? {
                 return Ok(false);
@@ -375,11 +416,7 @@ impl Roots {
                 }
             }
             let (folder, tree) = mount.folders()?;
-            let root = Root {
-                folder,
-                mountpoint: mount.mountpoint.to_owned(),
-                links: Links::InCommit(tree),
-            };
+            let root = Root::trusted(folder, mount.mountpoint, Links::InCommit(tree));
             if !look(root)? {
                 return Ok(false);
             }
@@ -459,7 +496,11 @@ impl Roots {
             }
             if path.is_dir() {
                 self.walk(root, &path, depth + 1, files)?;
-            } else if let Some(below) = path.strip_prefix(&root.folder).ok().and_then(Path::to_str)
+            } else if let Some(below) = path
+                .strip_prefix(&root.folder)
+                .ok()
+                .and_then(Path::to_str)
+                .filter(|below| root.serves(below))
             {
                 files.push(root.path(below));
                 if files.len() > FILES_MAX {
@@ -538,10 +579,11 @@ impl Sources for Roots {
     fn environments(&self) -> Result<Vec<String>, Error> {
         let checkouts = self.checkouts.iter();
         let mut all: Vec<String> = checkouts.map(|(env, _)| env.clone()).collect();
-        for backend in &self.backends {
-            let names = match is_git(backend) {
-                true => self.git.snapshot()?.environments(),
-                false => self.opts.environments(self.option),
+        for backend in self.backends()? {
+            let names = match backend {
+                Backend::Gitfs => self.git.snapshot()?.environments(),
+                Backend::Minionfs => minion_roots::environment(&self.opts).into_iter().collect(),
+                Backend::Roots => self.opts.environments(self.option),
             };
             all.extend(names);
         }
@@ -557,7 +599,7 @@ impl Sources for Roots {
 }
 
 /// Returns the rest of a path below a folder, whose name may be empty. `None` if it is not below it.
-fn below<'a>(folder: &str, path: &'a str) -> Option<&'a str> {
+pub(super) fn below<'a>(folder: &str, path: &'a str) -> Option<&'a str> {
     match folder {
         "" => Some(path),
         folder => path.strip_prefix(folder)?.strip_prefix('/'),
@@ -565,11 +607,10 @@ fn below<'a>(folder: &str, path: &'a str) -> Option<&'a str> {
 }
 
 /// Returns the backends of an option. Pillar has only folders.
-fn backends(opts: &Opts, option: &str) -> Vec<String> {
-    let configured = opts.texts("fileserver_backend");
-    match option == "file_roots" && !configured.is_empty() {
-        true => configured,
-        false => vec![ROOTS.to_owned()],
+fn backends(opts: &Opts, option: &str) -> Result<Vec<Backend>, String> {
+    match option {
+        "file_roots" => Backend::of_opts(opts).map_err(|error| error.sentence()),
+        _ => Ok(vec![Backend::Roots]),
     }
 }
 

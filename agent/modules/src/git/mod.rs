@@ -32,9 +32,7 @@ use objects::Objects;
 pub use remotes::Role;
 use remotes::{Remote, is_hex};
 
-/// The name of the backend in `fileserver_backend`, and a shorter one.
-pub(crate) const GITFS: &str = "gitfs";
-const GIT: &str = "git";
+use crate::backend::Backend;
 
 /// The repositories of the file server.
 #[derive(Clone, Debug)]
@@ -81,19 +79,13 @@ pub(crate) struct Checkout {
     pub(crate) mountpoint: String,
 }
 
-/// Returns whether a name of `fileserver_backend` is that of git.
-pub(crate) fn is_git(backend: &str) -> bool {
-    [GITFS, GIT].contains(&backend)
-}
-
 impl Repositories {
     /// Returns the repositories of `gitfs_remotes`.
     ///
     /// # Errors
     /// When the configuration is wrong.
     pub fn of_fileserver(opts: &Opts) -> Result<Self, Error> {
-        let backends = opts.texts("fileserver_backend");
-        if !backends.iter().any(|name| is_git(name)) {
+        if !Backend::of_opts(opts)?.contains(&Backend::Gitfs) {
             return Ok(Self(Vec::new()));
         }
         let entries = opts.get("gitfs_remotes").and_then(Value::as_list);

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use state::module::Error;
 use state::opts::Opts;
-use value::glob::fnmatch;
-use value::pyre::{Flags, Regex};
+use value::glob::passes_lists;
 use value::{Map, Value};
 
 use super::address::Address;
@@ -420,8 +419,7 @@ impl Remote {
 
     /// Returns whether an environment is served.
     pub(super) fn is_exposed(&self, env: &str) -> bool {
-        let is_on = |list: &[String]| list.iter().any(|pattern| matches(pattern, env));
-        !is_on(&self.blacklist) && (self.whitelist.is_empty() || is_on(&self.whitelist))
+        passes_lists(env, &self.whitelist, &self.blacklist)
     }
 
     /// Returns the environments that the branches and tags make.
@@ -508,12 +506,4 @@ impl Remote {
     pub(super) fn pins(&self) -> BTreeSet<&str> {
         self.names().filter(|name| is_hex(name)).collect()
     }
-}
-
-/// Returns whether a name is that of a pattern: the same text, a glob or a regular expression.
-fn matches(pattern: &str, name: &str) -> bool {
-    let whole = || Regex::new(&format!("^(?:{pattern})$"), Flags::NONE).ok();
-    pattern == name
-        || fnmatch(pattern, name)
-        || whole().is_some_and(|regex| regex.is_match(name).unwrap_or(false))
 }

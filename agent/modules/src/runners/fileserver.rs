@@ -1,5 +1,5 @@
-//! The `fileserver` runner: the contents of the file roots and of the repositories of `gitfs_remotes`.
-//! The roots are read for each call: only the repositories have a cache and locks.
+//! The `fileserver` runner: the files of the backends in `fileserver_backend`. They are read for each
+//! call: only the repositories have a cache and locks.
 
 use std::collections::BTreeSet;
 
@@ -9,9 +9,9 @@ use state::module::Error;
 use state::sources::Sources;
 use value::{Map, Value};
 
-use crate::fileserver::roots::{ROOTS, Roots};
+use crate::backend::Backend;
+use crate::fileserver::roots::Roots;
 use crate::git::Repositories;
-use crate::git::{GITFS, is_git};
 
 state::exec_module! {
     /// Show the files of the file server.
@@ -118,32 +118,21 @@ state::exec_module! {
 
 /// Returns the backends that a call asks for, in the form of the configuration: all of them by default;
 /// with names after `-`, all but these.
-fn backends(cx: &Exec, asked: &Value) -> Result<Vec<String>, Error> {
-    let asked = match asked {
+fn backends(cx: &Exec, asked: &Value) -> Result<Vec<Backend>, Error> {
+    let asked: Vec<String> = match asked {
         Value::Str(names) => names.split(',').map(|name| name.trim().into()).collect(),
         names => names.texts(),
     };
-    let configured = cx.opts().texts("fileserver_backend");
-    let is_all = asked.is_empty();
-    let is_less = !is_all && asked.iter().all(|name| name.starts_with('-'));
-    let names: Vec<String> = match is_all || is_less {
-        true if configured.is_empty() => vec![ROOTS.to_owned()],
-        true => configured,
-        false => asked.clone(),
-    };
-    let known = |name: &String| match name.trim_start_matches('-') {
-        ROOTS => Ok(ROOTS.to_owned()),
-        name if is_git(name) => Ok(GITFS.to_owned()),
-        name => Err(Error::refused(format!(
-            "The fileserver backend {name} is not supported: {ROOTS} and {GITFS} are. Remove it from `fileserver_backend`"
-        ))),
-    };
-    let mut names = names.iter().map(known).collect::<Result<Vec<_>, _>>()?;
-    if is_less {
-        let without = asked.iter().map(known).collect::<Result<Vec<_>, _>>()?;
-        names.retain(|name| !without.contains(name));
+    let named = asked
+        .iter()
+        .map(|name| Backend::named(name.trim_start_matches('-')));
+    let named = named.collect::<Result<Vec<_>, _>>()?;
+    if !asked.iter().all(|name| name.starts_with('-')) {
+        return Ok(named);
     }
-    Ok(names)
+    let mut backends = Backend::of_opts(cx.opts())?;
+    backends.retain(|backend| !named.contains(backend));
+    Ok(backends)
 }
 
 /// Returns the files of the backends that a call asks for.
@@ -153,7 +142,7 @@ fn files(cx: &Exec, asked: &Value) -> Result<Roots, Error> {
 
 /// Returns the repositories of git, if a call asks for them.
 fn repositories(cx: &Exec, asked: &Value) -> Result<Option<Repositories>, Error> {
-    let has_git = backends(cx, asked)?.iter().any(|name| name == GITFS);
+    let has_git = backends(cx, asked)?.contains(&Backend::Gitfs);
     has_git
         .then(|| Repositories::of_fileserver(cx.opts()))
         .transpose()
@@ -163,8 +152,9 @@ fn envs(cx: &Exec, args: Envs) -> Result<Value, Error> {
     if !args.sources {
         return Ok(files(cx, &args.backend)?.environments()?.into());
     }
-    let mut names = backends(cx, &args.backend)?;
-    names.sort();
+    let mut backends = backends(cx, &args.backend)?;
+    backends.sort();
+    let names: Vec<&str> = backends.into_iter().map(Backend::name).collect();
     Ok(names.into())
 }
 
@@ -240,7 +230,8 @@ fn clear_cache(cx: &Exec, args: ClearCache) -> Result<Value, Error> {
         return Ok("No cache was cleared".into());
     };
     repositories.clear()?;
-    let cleared = format!("The {GITFS} fileserver cache was successfully cleared");
+    let gitfs = Backend::Gitfs.name();
+    let cleared = format!("The {gitfs} fileserver cache was successfully cleared");
     Ok(Map::new().with("cleared", vec![cleared]).into())
 }
 

@@ -1,7 +1,6 @@
 //! Salt's filters of texts.
 
-use ::value::glob::fnmatch;
-use ::value::pyre::{Anchor, Flags, Regex, Subject};
+use ::value::glob::matches_expression;
 use minijinja::value::ValueKind;
 use minijinja::{Error, ErrorKind, State, Value};
 
@@ -180,7 +179,7 @@ fn check_lists(_: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
     let hit = |patterns: &[Value]| {
         let mut texts = patterns.iter().filter_map(Value::as_str);
         let value = value.as_str();
-        value.is_some_and(|value| texts.any(|pattern| matches_pattern(value, pattern)))
+        value.is_some_and(|value| texts.any(|pattern| matches_expression(pattern, value)))
     };
     Ok(Value::from(
         !hit(&black) && (white.is_empty() || hit(&white)),
@@ -195,16 +194,6 @@ fn patterns(value: Option<&Value>) -> Result<Vec<Value>, Error> {
         Some(value) if value.is_true() => items(value),
         _ => Ok(Vec::new()),
     }
-}
-
-/// Matches a text with a glob, or with a regular expression for the whole text.
-fn matches_pattern(text: &str, pattern: &str) -> bool {
-    if fnmatch(pattern, text) {
-        return true;
-    }
-    let whole = format!("(?:{pattern})\\Z");
-    let regex = Regex::compiled(&whole, Flags::NONE, Subject::Text, Anchor::Start);
-    regex.is_ok_and(|regex| regex.is_match(text).unwrap_or(false))
 }
 
 fn method_call(state: &mut State<'_, '_>, args: &Args) -> Result<Value, Error> {
