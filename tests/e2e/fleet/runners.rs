@@ -188,10 +188,10 @@ fn a_master_does_not_start_with_a_backend_that_it_does_not_have() {
     let etc = fleet.path("master/etc/master");
     let text = fs::read_to_string(&etc).unwrap();
     fs::write(&etc, text + "fileserver_backend: [roots, hgfs]\n").unwrap();
-    let started = fleet.run(&["salt-master"]);
-    assert_eq!(started.rc, Some(1), "{}", started.out);
+    assert_eq!(fleet.run(&["salt-master"]).rc, Some(1));
+    let output = fs::read_to_string(fleet.path("master/output")).unwrap();
     let error = "The fileserver backend hgfs is not supported: gitfs, minionfs and roots are";
-    assert!(started.out.contains(error), "{}", started.out);
+    assert!(output.contains(error), "{output}");
 }
 
 #[test]
