@@ -21,7 +21,14 @@ WantedBy=multi-user.target
 UNIT
 systemctl daemon-reload
 systemctl enable --now salt-minion 2>/dev/null
-services() { for name in salt-minion pinch-minion; do echo "$name is $(systemctl is-enabled $name), $(systemctl is-active $name)"; done; }
+services() {
+	for name in salt-minion pinch-minion; do
+		active=$(systemctl is-active $name)
+		# A busy Salt ends with an error when it is stopped.
+		[ "$name $active" != "salt-minion failed" ] || active=inactive
+		echo "$name is $(systemctl is-enabled $name), $active"
+	done
+}
 "#;
 
 /// Starts a Salt master.
