@@ -23,7 +23,7 @@ systemctl daemon-reload
 systemctl enable --now salt-minion 2>/dev/null
 services() {
 	for name in salt-minion pinch-minion; do
-		active=$(systemctl is-active $name)
+		active=$(systemctl is-active $name) || true
 		# A busy Salt ends with an error when it is stopped.
 		[ "$name $active" != "salt-minion failed" ] || active=inactive
 		echo "$name is $(systemctl is-enabled $name), $active"
