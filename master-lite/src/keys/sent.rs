@@ -14,14 +14,14 @@ use crate::store::Store;
 pub(super) struct SentFiles {
     folder: PathBuf,
     /// `preserve_minion_cache`: no files are removed.
-    stay: bool,
+    preserve: bool,
 }
 
 impl SentFiles {
     pub(super) fn of_opts(opts: &Opts) -> Self {
         Self {
             folder: opts.cachedir().join("minions"),
-            stay: opts.flag("preserve_minion_cache"),
+            preserve: opts.flag("preserve_minion_cache"),
         }
     }
 
@@ -31,7 +31,10 @@ impl SentFiles {
         reason = "only this daemon can change what is in the folder"
     )]
     pub(super) fn remove(&self, store: &Store, ids: &[Id]) {
-        for id in ids.iter().filter(|_| !self.stay) {
+        if self.preserve {
+            return;
+        }
+        for id in ids {
             match store.key(id) {
                 Ok(Some(_)) => {}
                 Ok(None) => {

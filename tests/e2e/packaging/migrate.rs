@@ -21,14 +21,7 @@ WantedBy=multi-user.target
 UNIT
 systemctl daemon-reload
 systemctl enable --now salt-minion 2>/dev/null
-services() {
-	for name in salt-minion pinch-minion; do
-		active=$(systemctl is-active $name) || true
-		# A busy Salt ends with an error when it is stopped.
-		[ "$name $active" != "salt-minion failed" ] || active=inactive
-		echo "$name is $(systemctl is-enabled $name), $active"
-	done
-}
+services() { for name in salt-minion pinch-minion; do echo "$name is $(systemctl is-enabled $name), $(systemctl is-active $name)"; done; }
 "#;
 
 /// Starts a Salt master.
@@ -63,6 +56,11 @@ services; answers
     };
     let salts = "salt-minion is enabled, active\npinch-minion is disabled, inactive\nbox: True\n";
     let ours = "salt-minion is disabled, inactive\npinch-minion is enabled, active\nbox: True\n";
+    // A busy Salt may end with an error when systemd stops it. Its service is stopped all the same.
+    let text = text.replace(
+        "salt-minion is disabled, failed",
+        "salt-minion is disabled, inactive",
+    );
     assert_in_order(&text, &[salts, ours, salts]);
 }
 
